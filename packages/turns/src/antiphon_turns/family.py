@@ -1,0 +1,65 @@
+"""Family records: what the server must know of a model format beside its grammar. Plain data; the values
+live one file a family in antiphon_parsers.families."""
+
+from typing import Any, Literal
+
+import msgspec
+
+
+class Frame(msgspec.Struct, frozen=True, kw_only=True):
+    """How a rendered assistant turn is found in a rendered prompt: everything between `assistant_header` and
+    `end_of_turn` is the turn. `stop_tokens` are the control tokens that end generation (the first is the
+    declared end-of-turn token)."""
+
+    assistant_header: str
+    end_of_turn: str
+    stop_tokens: tuple[str, ...]
+
+
+class Opening(msgspec.Struct, frozen=True):
+    """What the prompt left open for the model (I11). "rendered": `text` stands behind the last trusted assistant
+    header and the parser reads it to find its state; "text"/"reasoning" name the state; "undecided": the prompt is unknown."""
+
+    kind: Literal["text", "reasoning", "undecided", "rendered"] = "undecided"
+    text: str = ""
+
+
+class ReplayPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """Which past turns keep their reasoning in the next prompt (grammars facts, section 4)."""
+
+    keep: Literal["none", "after_last_user", "after_last_plain_assistant", "after_last_final", "all"] = "after_last_user"
+
+
+class TemplateSwitches(msgspec.Struct, frozen=True, kw_only=True):
+    """Chat template variables. `agent` are set for every request; `thinking_on` / `thinking_off` when the client
+    decides; `allowed` names those a client may set through chat_template_kwargs."""
+
+    agent: dict[str, Any] = {}
+    thinking_on: dict[str, Any] = {}
+    thinking_off: dict[str, Any] = {}
+    allowed: frozenset[str] = frozenset()
+
+
+class DetectionRule(msgspec.Struct, frozen=True, kw_only=True):
+    """The family is recognised when every string of `template_all` (and one of `template_any`, if given) stands in the chat
+    template, none of `template_none` does, every one of `vocab_all` is an added token, and one of `architectures`, if given, is named."""
+
+    template_all: tuple[str, ...] = ()
+    template_any: tuple[str, ...] = ()
+    template_none: tuple[str, ...] = ()
+    vocab_all: tuple[str, ...] = ()
+    architectures: tuple[str, ...] = ()
+    confidence: float = 0.9
+
+
+class Family(msgspec.Struct, frozen=True, kw_only=True):
+    """One model format. `markers` are all strings that mean control to the model, escaped in client text (I13).
+    `source` cites the specification or template the values were taken from."""
+
+    name: str
+    frame: Frame
+    markers: tuple[str, ...] = ()
+    replay: ReplayPolicy = ReplayPolicy()
+    switches: TemplateSwitches = TemplateSwitches()
+    detection: tuple[DetectionRule, ...] = ()
+    source: str = ""

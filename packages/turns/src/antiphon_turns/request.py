@@ -1,0 +1,109 @@
+"""TurnRequest: what a surface asks for, in the one internal form. Plain data, built by ingest only."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from antiphon_turns.hints import AgentHints
+from antiphon_turns.turn import Segment
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """A function the model may call. `parameters` is the JSON schema as the client's own JSON text
+    (order and number spelling kept); `schema` is the same, decoded."""
+
+    name: str
+    description: str | None = None
+    parameters: str = '{"type": "object", "properties": {}}'
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The decoded schema; {} where the client sent something that is not an object."""
+        value = msgspec.json.decode(self.parameters)
+        return value if isinstance(value, dict) else {}
+
+    def required(self) -> tuple[str, ...]:
+        """Names of the required parameters, in schema order."""
+        required = self.schema.get("required", ())
+        return tuple(name for name in required if isinstance(name, str)) if isinstance(required, list) else ()
+
+
+class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """auto: the model decides; none: no call, tools leave the prompt; any: at least one call; named: that one.
+    `parallel` False ends the turn after the first call."""
+
+    mode: Literal["auto", "none", "any", "named"] = "auto"
+    name: str | None = None
+    parallel: bool = True
+
+
+class Thinking(msgspec.Struct, frozen=True, kw_only=True):
+    """default: what the template does unasked. `budget_tokens` and `effort` are the client's wishes."""
+
+    mode: Literal["on", "off", "default"] = "default"
+    effort: str | None = None
+    budget_tokens: int | None = None
+
+
+class Sampling(msgspec.Struct, frozen=True, kw_only=True):
+    """None = the engine's default. `stop` strings are ours (matched in visible text), never the engine's."""
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    stop: tuple[str, ...] = ()
+
+
+class SystemMessage(msgspec.Struct, frozen=True, tag="system"):
+    """System or developer text, at the place in the conversation where the client put it."""
+
+    text: str
+
+
+class UserMessage(msgspec.Struct, frozen=True, tag="user"):
+    """Text of the human (or of the harness on their behalf)."""
+
+    text: str
+
+
+class AssistantMessage(msgspec.Struct, frozen=True, tag="assistant"):
+    """A past turn, or, as the last message, a prefill the model continues."""
+
+    segments: tuple[Segment, ...]
+
+
+class ToolMessage(msgspec.Struct, frozen=True, tag="tool"):
+    """One result. `call_id` is the id of the call as the client spells it; `name` is filled in from the history
+    when known. `is_error` results are shown to the model as errors."""
+
+    call_id: str
+    text: str
+    name: str | None = None
+    is_error: bool = False
+
+
+Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
+Surface = Literal["messages", "chat", "responses", "completions"]
+
+
+class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One request for one turn. `template_kwargs` holds the client's chat_template_kwargs (whitelisted later);
+    `ignored` names the unknown fields that were accepted."""
+
+    surface: Surface
+    model: str
+    messages: tuple[Message, ...]
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = ToolChoice()
+    thinking: Thinking = Thinking()
+    sampling: Sampling = Sampling()
+    hints: AgentHints = AgentHints()
+    template_kwargs: dict[str, Any] = {}
+    session: str | None = None
+    stream: bool = False
+    ignored: tuple[str, ...] = ()

@@ -1,0 +1,66 @@
+"""Stop strings, matched on turn events: in visible text only, never in reasoning or arguments, across any cut."""
+
+from collections.abc import Sequence
+
+from antiphon_turns.events import Anomaly, Event, SegmentDelta, SegmentEnd, SegmentStart
+
+
+class StopMatcher:
+    """Filters an event stream. The stop that is complete first wins (the longest, when several end together).
+
+    After a match `matched` names the string, the text before it has been passed on, and of all later events only
+    the end of the matched segment and anomalies pass: the caller ends generation, finishes the parser and feeds the rest.
+    """
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        self._stops = tuple(stops)
+        self._longest = max((len(stop) for stop in stops), default=0)
+        self._text_index = -1
+        self._held = ""
+        self.matched: str | None = None
+
+    def push(self, event: Event) -> list[Event]:
+        """The events that may pass now."""
+        if not self._stops:
+            return [event]
+        if self.matched is not None:
+            return self._after_match(event)
+        match event:
+            case SegmentDelta() if event.index == self._text_index:
+                return self._delta(event)
+            case SegmentStart():
+                self._text_index = event.index if event.kind == "text" else -1
+                return [event]
+            case SegmentEnd() if self._held:
+                held, self._held = self._held, ""
+                return [SegmentDelta(event.index, held), event]
+            case _:
+                return [event]
+
+    def _delta(self, event: SegmentDelta) -> list[Event]:
+        text = self._held + event.text
+        found = min(
+            ((at + len(stop), at, stop) for stop in self._stops if (at := text.find(stop)) >= 0),
+            default=None,
+        )
+        if found is not None:
+            _, at, self.matched = found
+            self._held = ""
+            return [SegmentDelta(event.index, text[:at])] if at else []
+        keep = self._holdback(text)
+        self._held = text[len(text) - keep :]
+        ready = text[: len(text) - keep]
+        return [SegmentDelta(event.index, ready)] if ready else []
+
+    def _holdback(self, text: str) -> int:
+        """Length of the longest suffix that may still grow into a stop string."""
+        for size in range(min(self._longest - 1, len(text)), 0, -1):
+            if any(stop.startswith(text[-size:]) for stop in self._stops):
+                return size
+        return 0
+
+    def _after_match(self, event: Event) -> list[Event]:
+        if isinstance(event, SegmentEnd) and event.index == self._text_index:
+            self._text_index = -1
+            return [SegmentEnd(event.index, "complete", event.tokens)]
+        return [event] if isinstance(event, Anomaly) else []
