@@ -17,7 +17,7 @@ from antiphon_turns.events import (
     Usage,
     UsageUpdate,
 )
-from antiphon_turns.family import DetectionRule, Family, Frame, Opening, ReplayPolicy, TemplateSwitches
+from antiphon_turns.family import DetectionRule, Family, Frame, Opening, ReplayPolicy, TemplateSwitches, TurnWriter
 from antiphon_turns.gate import ArgumentStreaming, CallGate, CutCalls
 from antiphon_turns.hints import AgentHints
 from antiphon_turns.outcome import stop_reason
@@ -77,6 +77,7 @@ __all__ = [
     "TurnEnd",
     "TurnRequest",
     "TurnStart",
+    "TurnWriter",
     "Usage",
     "UsageUpdate",
     "UserMessage",

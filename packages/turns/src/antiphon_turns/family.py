@@ -1,9 +1,13 @@
 """Family records: what the server must know of a model format beside its grammar. Plain data; the values
 live one file a family in antiphon_parsers.families."""
 
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
 
 import msgspec
+
+from antiphon_turns.request import Tool, ToolMessage
+from antiphon_turns.turn import Segment
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,3 +67,22 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     switches: TemplateSwitches = TemplateSwitches()
     detection: tuple[DetectionRule, ...] = ()
     source: str = ""
+
+
+class TurnWriter(Protocol):
+    """The model's own text for what a prompt holds: the inverse of the parser. Pure; never raises on client data.
+
+    Renderers pass escaped segments, tools and results (I13), so markers in the output are the writer's own.
+    """
+
+    def write(self, segments: Sequence[Segment]) -> str:
+        """Everything between a frame's header and its end of turn. Truncated calls are left out."""
+        ...
+
+    def tool_list(self, tools: Sequence[Tool]) -> str:
+        """System text that offers the tools, for templates that render none."""
+        ...
+
+    def tool_result(self, result: ToolMessage) -> str:
+        """User text that carries one result, for templates without a tool role."""
+        ...
