@@ -26,7 +26,7 @@ def text_files(root: Path) -> Iterator[Path]:
             hidden = path.name.startswith(".") and path.name != ".ci"
             if not (hidden or path.name in SKIPPED or path.name.endswith(".egg-info") or path.is_symlink()):
                 yield from text_files(path)
-        elif path.suffix in TEXT and path.name != "LICENSE":
+        elif path.suffix in TEXT and path.name not in ("LICENSE", ".git"):
             yield path
 
 
