@@ -24,7 +24,7 @@ row() { # row SCRIPT CLIENT RESULT SECONDS
 }
 
 healthy() { # whether the server says that it takes requests
-  python3 - "$url/health" <<'PY'
+  "${PYTHON:-.venv/bin/python}" - "$url/health" <<'PY'
 import sys, urllib.error, urllib.request
 opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 try:

@@ -14,7 +14,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ("setuptools",)
@@ -36,7 +36,7 @@ DEV = (
 HEAD = "# {what}\n# Written by scripts/lock.py (`make lock`); do not edit.\n"
 
 
-def workspace_roots(root: Path) -> tuple[list[Requirement], set[str]]:
+def workspace_roots(root: Path) -> tuple[list[Requirement], set[NormalizedName]]:
     """Third-party requirements of the five distributions, and the distributions' own names."""
     projects = [tomllib.loads(path.read_text())["project"] for path in sorted(root.glob("packages/*/pyproject.toml"))]
     own = {canonicalize_name(project["name"]) for project in projects}
@@ -44,11 +44,11 @@ def workspace_roots(root: Path) -> tuple[list[Requirement], set[str]]:
     return [requirement for requirement in wanted if canonicalize_name(requirement.name) not in own], own
 
 
-def closure(roots: Iterable[Requirement]) -> dict[str, Requirement]:
+def closure(roots: Iterable[Requirement]) -> dict[NormalizedName, Requirement]:
     """Every installed distribution the roots need, transitively, by canonical name. Raises PackageNotFoundError."""
-    found: dict[str, Requirement] = {}
+    found: dict[NormalizedName, Requirement] = {}
     todo = [(requirement, extra) for requirement in roots for extra in ("", *requirement.extras)]
-    seen: set[tuple[str, str]] = set()
+    seen: set[tuple[NormalizedName, str]] = set()
     while todo:
         requirement, extra = todo.pop()
         name = canonicalize_name(requirement.name)
@@ -63,7 +63,7 @@ def closure(roots: Iterable[Requirement]) -> dict[str, Requirement]:
     return found
 
 
-def pin_lines(names: Iterable[str], markers: dict[str, str]) -> str:
+def pin_lines(names: Iterable[NormalizedName], markers: dict[NormalizedName, str]) -> str:
     """`name==version` lines in alphabetical order, with the marker of a direct requirement."""
     return "".join(f"{name}=={distribution(name).version}{markers.get(name, '')}\n" for name in sorted(names))
 
