@@ -35,7 +35,7 @@ lint: ## ruff, types, import law, house rules
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python scripts/check_tree.py
 
 fmt: ## format the code and sort the imports
