@@ -99,7 +99,7 @@ class OrderChecker:
             value = None
         self._require(isinstance(value, dict), event, "arguments are not a JSON object")
 
-    def _require(self, condition: bool, event: object, why: str) -> None:
+    def _require(self, condition: object, event: object, why: str) -> None:
         if not condition:
             raise OrderError(f"{why}: {event!r}")
 
