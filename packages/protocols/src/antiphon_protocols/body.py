@@ -102,8 +102,8 @@ def check_positive(path: str, value: int | None) -> None:
 
 
 def is_set(value: Any) -> bool:
-    """Whether a field asks for something: null, false and empty containers do not."""
-    return value is not None and value is not False and value != {} and value != []
+    """Whether a field asks for something: null, false, zero and empty containers do not."""
+    return value not in (None, 0, "", {}, [])
 
 
 def unknown_fields(names: Collection[str], known: Collection[str]) -> tuple[str, ...]:

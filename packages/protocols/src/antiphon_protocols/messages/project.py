@@ -125,9 +125,10 @@ class Projector:
         index = len(self._content)
         self._content.append(block)
         kind, key = _DELTAS[self._kind]
-        self._prefix = (
-            b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":'
-            % (index, kind.encode(), key.encode())
+        self._prefix = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":' % (
+            index,
+            kind.encode(),
+            key.encode(),
         )
         return _wire({"type": "content_block_start", "index": index, "content_block": block})
 
