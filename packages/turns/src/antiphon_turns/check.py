@@ -116,7 +116,7 @@ class OrderChecker:
         scanner = JsonScanner()
         return scanner.feed(text) == len(text) and scanner.done and text.lstrip().startswith("{")
 
-    def _require(self, condition: bool, event: object, why: str) -> None:
+    def _require(self, condition: object, event: object, why: str) -> None:
         if not condition:
             raise OrderError(f"{why}: {event!r}")
 
