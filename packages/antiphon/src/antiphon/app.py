@@ -83,9 +83,9 @@ class MetaRoutes:
         self._surfaces = {"messages": anthropic, "chat": chat}
         self._created = created
 
-    def _entry(self) -> models.ModelEntry:
+    def _entry(self) -> models.ModelCard:
         model = self._pipeline.model
-        return models.ModelEntry(id=model.name, created=self._created, context_length=model.context_length)
+        return models.ModelCard(id=model.name, created=self._created, context_length=model.context_length)
 
     async def list_models(self, request: Request) -> Response:
         """The catalog in the caller's shape."""

@@ -74,8 +74,8 @@ def chat_surface(*, tool_dispatch: bool, reasoning_dispatch: bool) -> Surface:
                 chat.Options(
                     created=created,
                     include_usage=request.include_usage,
-                    tool_dispatch=tool_dispatch or request.tool_dispatch,
-                    reasoning_dispatch=reasoning_dispatch or request.reasoning_dispatch,
+                    tool_dispatch=tool_dispatch or "tool_call" in request.dispatch,
+                    reasoning_dispatch=reasoning_dispatch or "reasoning" in request.dispatch,
                 )
             )
 
