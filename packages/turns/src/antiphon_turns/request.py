@@ -10,11 +10,13 @@ from antiphon_turns.turn import Segment
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """A function the model may call. `parameters` is the JSON schema as the client's own JSON text
-    (order and number spelling kept); `schema` is the same, decoded."""
+    (order and number spelling kept); `schema` is the same, decoded. A `deferred` tool may be called but is not part of
+    the prompt's head: the history shows it where it was loaded."""
 
     name: str
     description: str | None = None
     parameters: str = '{"type": "object", "properties": {}}'
+    deferred: bool = False
 
     @property
     def schema(self) -> dict[str, Any]:

@@ -37,6 +37,8 @@ class EmbeddedEngine:
     `batch` is how many prompt tokens are evaluated between two looks at a cancelled request.
     """
 
+    constrains = True
+
     def __init__(
         self,
         model_path: str | Path,

@@ -1,0 +1,152 @@
+"""Chat ingest: a wire body becomes a TurnRequest."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from antiphon_protocols import body as wire_body
+from antiphon_protocols.body import invalid, refuse
+from antiphon_protocols.chat import wire
+from antiphon_protocols.chat.history import read_messages
+from antiphon_protocols.nvext import Dispatch, agent_hints
+from antiphon_protocols.sessions import session_id
+from antiphon_turns.gate import ArgumentStreaming
+from antiphon_turns.request import Sampling, Thinking, Tool, ToolChoice, TurnRequest
+
+_DECODER = msgspec.json.Decoder(wire.WireRequest)
+_KNOWN = frozenset(field.encode_name for field in msgspec.structs.fields(wire.WireRequest)) | wire.ACCEPTED
+_MODES: dict[str, ToolChoice] = {
+    "auto": ToolChoice(mode="auto"),
+    "none": ToolChoice(mode="none"),
+    "required": ToolChoice(mode="any"),
+}
+
+
+class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """`include_usage` asks for the usage chunk; `dispatch` names the typed events the request asks for;
+    `argument_streaming` is None unless the request asks."""
+
+    turn: TurnRequest
+    include_usage: bool = False
+    dispatch: frozenset[Dispatch] = frozenset()
+    argument_streaming: ArgumentStreaming | None = None
+
+
+def ingest(body: bytes, headers: Mapping[str, str]) -> ChatRequest:
+    """Reads `POST /v1/chat/completions`. Header names are in lower case. Raises InvalidRequest or UnsupportedFeature."""
+    request, names = wire_body.decode(_DECODER, body, headers)
+    _refuse_unsupported(request)
+    tools = _tools(request.tools or [])
+    turn = TurnRequest(
+        surface="chat",
+        model=request.model,
+        messages=read_messages(request.messages),
+        tools=tools,
+        tool_choice=_tool_choice(request, tools),
+        thinking=_thinking(request.reasoning_effort),
+        sampling=_sampling(request),
+        hints=agent_hints(request.nvext, headers),
+        template_kwargs=request.chat_template_kwargs or {},
+        session=session_id(headers, prompt_cache_key=request.prompt_cache_key),
+        stream=bool(request.stream),
+        ignored=wire_body.unknown_fields(names, _KNOWN),
+    )
+    nvext = request.nvext
+    return ChatRequest(
+        turn=turn,
+        include_usage=bool(request.stream_options and request.stream_options.include_usage),
+        dispatch=frozenset((nvext and nvext.dispatch) or ()),
+        argument_streaming=nvext.argument_streaming if nvext else None,
+    )
+
+
+def _refuse_unsupported(request: wire.WireRequest) -> None:
+    if not request.model:
+        raise invalid("model", "must not be empty")
+    for name, instead in wire.REFUSED.items():
+        if wire_body.is_set(getattr(request, name)):
+            raise refuse(name, instead)
+    if request.n is not None and request.n != 1:
+        raise refuse("n", "only one choice a request is supported")
+    if request.modalities and request.modalities != ["text"]:
+        raise refuse("modalities", "only text output is supported")
+    if request.response_format and request.response_format.type != "text":
+        raise refuse("response_format", f"type {request.response_format.type[:80]!r} is not supported, only 'text' is")
+
+
+def _tools(tools: list[wire.WireTool]) -> tuple[Tool, ...]:
+    offered: list[Tool] = []
+    seen: set[str] = set()
+    for index, tool in enumerate(tools):
+        path = f"tools.{index}"
+        if tool.type != "function":
+            raise refuse(f"{path}.type", f"{tool.type[:80]!r} tools are not supported, only functions are")
+        function = tool.function
+        if function is None:
+            raise invalid(f"{path}.function", "Field required")
+        if not function.name:
+            raise invalid(f"{path}.function.name", "must not be empty")
+        if function.name in seen:
+            raise invalid(f"{path}.function.name", f"tool names must be unique, {function.name[:80]!r} is there twice")
+        seen.add(function.name)
+        offered.append(_tool(function, path))
+    return tuple(offered)
+
+
+def _tool(function: wire.WireFunction, path: str) -> Tool:
+    """A function without parameters, or with null, takes none."""
+    schema = bytes(function.parameters).decode() if isinstance(function.parameters, msgspec.Raw) else "null"
+    if schema == "null":
+        return Tool(name=function.name, description=function.description)
+    if not schema.startswith("{"):
+        raise invalid(f"{path}.function.parameters", "must be a JSON schema object")
+    return Tool(name=function.name, description=function.description, parameters=schema)
+
+
+def _tool_choice(request: wire.WireRequest, tools: tuple[Tool, ...]) -> ToolChoice:
+    choice, parallel = request.tool_choice, request.parallel_tool_calls is not False
+    if choice is None:
+        return ToolChoice(parallel=parallel)
+    if isinstance(choice, str):
+        mode = _MODES.get(choice)
+        if mode is None:
+            raise invalid("tool_choice", f"{choice[:80]!r} is not one of 'auto', 'none', 'required'")
+        if mode.mode == "any" and not tools:
+            raise invalid("tool_choice", "'required' needs at least one function in tools")
+        return msgspec.structs.replace(mode, parallel=parallel)
+    if choice.type != "function":
+        raise refuse("tool_choice", f"type {choice.type[:80]!r} is not supported, only 'function' is")
+    if choice.function is None:
+        raise invalid("tool_choice.function", "Field required")
+    name = choice.function.name
+    if all(tool.name != name for tool in tools):
+        raise invalid("tool_choice.function.name", f"no function named {name[:80]!r} is in tools")
+    return ToolChoice(mode="named", name=name, parallel=parallel)
+
+
+def _thinking(effort: str | None) -> Thinking:
+    return Thinking(mode="off") if effort == "none" else Thinking(effort=effort)
+
+
+def _sampling(request: wire.WireRequest) -> Sampling:
+    for name in ("max_tokens", "max_completion_tokens"):
+        wire_body.check_positive(name, getattr(request, name))
+    wire_body.check_range("temperature", request.temperature, 0, 2)
+    wire_body.check_range("top_p", request.top_p, 0, 1)
+    wire_body.check_range("min_p", request.min_p, 0, 1)
+    wire_body.check_range("presence_penalty", request.presence_penalty, -2, 2)
+    wire_body.check_range("frequency_penalty", request.frequency_penalty, -2, 2)
+    stops = (request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ())
+    if "" in stops:
+        raise invalid("stop", "a stop string must not be empty")
+    return Sampling(
+        max_tokens=request.max_completion_tokens or request.max_tokens,
+        temperature=request.temperature,
+        top_p=request.top_p,
+        top_k=request.top_k if request.top_k and request.top_k > 0 else None,
+        min_p=request.min_p,
+        seed=request.seed,
+        presence_penalty=request.presence_penalty,
+        frequency_penalty=request.frequency_penalty,
+        stop=stops,
+    )

@@ -1,0 +1,137 @@
+"""The Chat Completions request body as clients send it. Source: the OpenAI API reference, and the reasoning fields that
+open-model servers added. Fields that carry no meaning here are not declared and so skipped."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from antiphon_protocols.nvext import Nvext
+
+
+class TextPart(msgspec.Struct, frozen=True, tag_field="type", tag="text"):
+    text: str
+
+
+class RefusalPart(msgspec.Struct, frozen=True, tag_field="type", tag="refusal"):
+    refusal: str
+
+
+Content = str | list[TextPart | RefusalPart] | None
+
+
+class CalledFunction(msgspec.Struct, frozen=True):
+    """`arguments` is JSON text in a string; some clients send the object itself."""
+
+    name: str
+    arguments: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class WireCall(msgspec.Struct, frozen=True):
+    function: CalledFunction | None = None
+    id: str | None = None
+    type: str | None = None
+
+
+class WireMessage(msgspec.Struct, frozen=True):
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: Content = None
+    tool_calls: list[WireCall] | None = None
+    tool_call_id: str | None = None
+    name: str | None = None
+    function_call: CalledFunction | None = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    thinking: Any = None
+
+
+class WireFunction(msgspec.Struct, frozen=True):
+    name: str
+    description: str | None = None
+    parameters: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class WireTool(msgspec.Struct, frozen=True):
+    type: str = "function"
+    function: WireFunction | None = None
+
+
+class NamedFunction(msgspec.Struct, frozen=True):
+    name: str
+
+
+class NamedChoice(msgspec.Struct, frozen=True):
+    type: str = "function"
+    function: NamedFunction | None = None
+
+
+class StreamOptions(msgspec.Struct, frozen=True):
+    include_usage: bool | None = None
+
+
+class ResponseFormat(msgspec.Struct, frozen=True):
+    type: str
+
+
+class WireRequest(msgspec.Struct, frozen=True, kw_only=True):
+    model: str
+    messages: list[WireMessage]
+    tools: list[WireTool] | None = None
+    tool_choice: str | NamedChoice | None = None
+    parallel_tool_calls: bool | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    stop: str | list[str] | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    reasoning_effort: str | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+    response_format: ResponseFormat | None = None
+    prompt_cache_key: str | None = None
+    n: int | None = None
+    modalities: list[str] | None = None
+    nvext: Nvext | None = None
+    functions: Any = None
+    function_call: Any = None
+    logprobs: Any = None
+    top_logprobs: Any = None
+    logit_bias: Any = None
+    audio: Any = None
+    moderation: Any = None
+    web_search_options: Any = None
+    chat_template: Any = None
+
+
+ACCEPTED = frozenset(
+    {
+        "store",
+        "metadata",
+        "user",
+        "service_tier",
+        "prompt_cache_retention",
+        "prompt_cache_options",
+        "safety_identifier",
+        "prediction",
+        "verbosity",
+    }
+)
+"""Known fields that change nothing here."""
+
+REFUSED: dict[str, str] = {
+    "functions": "use tools instead",
+    "function_call": "use tool_choice instead",
+    "logprobs": "log probabilities are not available",
+    "top_logprobs": "log probabilities are not available",
+    "logit_bias": "not supported by this server; leave the field out",
+    "audio": "audio output is not supported",
+    "moderation": "not supported by this server; leave the field out",
+    "web_search_options": "not supported by this server; leave the field out",
+    "chat_template": "a request cannot bring its own chat template; chat_template_kwargs may set the template's variables",
+}
+"""Known fields that ask for something this server does not do, and what to do instead."""

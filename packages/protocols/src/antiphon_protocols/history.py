@@ -1,0 +1,64 @@
+"""What clients do to past calls, undone: rewritten ids and broken arguments."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+RAW_KEY = "raw_arguments"
+"""Key that holds arguments which are not a JSON object, so that a past call stays an object without losing a byte."""
+
+_NOTHING = frozenset({"", "null", "{}", "[]", '""'})
+
+
+def normal_id(call_id: str) -> str:
+    """A call id without the characters some clients strip (one drops all but alphanumerics)."""
+    return "".join(c for c in call_id if c.isalnum())
+
+
+class CallNames:
+    """Names of past calls by id, as the client spells it. Built while the history is read."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+
+    def add(self, call_id: str, name: str) -> None:
+        """A later call with the same id wins."""
+        self._names[normal_id(call_id)] = name
+
+    def name_of(self, call_id: str) -> str | None:
+        """The name of the call a result answers, if the history holds it."""
+        return self._names.get(normal_id(call_id))
+
+
+def argument_text(text: str) -> str:
+    """Arguments of a past call as the text of one JSON object: verbatim if they are one, `{}` if they say nothing,
+    else the whole text under `RAW_KEY`. Broken history must never end a session."""
+    if is_object(text):
+        return text
+    if text.strip() in _NOTHING:
+        return "{}"
+    return msgspec.json.encode({RAW_KEY: text}).decode()
+
+
+def input_text(raw: bytes) -> str:
+    """The same for an already parsed value: an object verbatim; a string is taken as argument text."""
+    text = raw.decode().strip()
+    if text.startswith('"'):
+        return argument_text(msgspec.json.decode(raw, type=str))
+    return argument_text(text)
+
+
+def is_object(text: str) -> bool:
+    """Whether `text` is one valid JSON object."""
+    if not text.lstrip().startswith("{"):
+        return False
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def joined(texts: Iterable[str]) -> str:
+    """Several text blocks of one message are one text."""
+    return "\n".join(texts)

@@ -1,0 +1,156 @@
+"""Messages ingest: a wire body becomes a TurnRequest. Lenient in what clients are known to send, exact in what comes out."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from antiphon_protocols import body as wire_body
+from antiphon_protocols.body import invalid, refuse
+from antiphon_protocols.messages import wire
+from antiphon_protocols.messages.history import read_messages
+from antiphon_protocols.nvext import agent_hints
+from antiphon_protocols.sessions import session_id
+from antiphon_turns.errors import UnsupportedFeature
+from antiphon_turns.gate import ArgumentStreaming
+from antiphon_turns.request import Sampling, Thinking, Tool, ToolChoice, TurnRequest
+
+_DECODER = msgspec.json.Decoder(wire.WireRequest)
+_KNOWN = frozenset(field.encode_name for field in msgspec.structs.fields(wire.WireRequest)) | wire.ACCEPTED
+
+
+class MessagesRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """`display` is the client's wish for thinking text (summarized, omitted, updates, ...); `betas` are the names of the
+    `anthropic-beta` header; `argument_streaming` is None unless the request asks."""
+
+    turn: TurnRequest
+    display: str | None = None
+    betas: tuple[str, ...] = ()
+    argument_streaming: ArgumentStreaming | None = None
+
+
+def ingest(body: bytes, headers: Mapping[str, str]) -> MessagesRequest:
+    """Reads `POST /v1/messages`. Header names are in lower case. Raises InvalidRequest or UnsupportedFeature."""
+    request, names = wire_body.decode(_DECODER, body, headers)
+    if request.max_tokens is None:
+        raise invalid("max_tokens", "Field required")
+    betas = headers.get("anthropic-beta", "")
+    return MessagesRequest(
+        turn=_turn(request, names, headers),
+        display=request.thinking.display if request.thinking else None,
+        betas=tuple(name.strip() for name in betas.split(",") if name.strip()),
+        argument_streaming=request.nvext.argument_streaming if request.nvext else None,
+    )
+
+
+def ingest_count(body: bytes, headers: Mapping[str, str]) -> TurnRequest:
+    """Reads `POST /v1/messages/count_tokens`: the same body, `max_tokens` not needed. Same raises."""
+    request, names = wire_body.decode(_DECODER, body, headers)
+    return _turn(request, names, headers)
+
+
+def _turn(request: wire.WireRequest, names: tuple[str, ...], headers: Mapping[str, str]) -> TurnRequest:
+    _refuse_unsupported(request)
+    tools, not_offered = _tools(request.tools or [])
+    ignored = [*wire_body.unknown_fields(names, _KNOWN), *not_offered]
+    config = request.output_config
+    if config and config.format is not None:
+        ignored.append("output_config.format")
+    user_id = request.metadata.user_id if request.metadata else None
+    return TurnRequest(
+        surface="messages",
+        model=request.model,
+        messages=read_messages(request, tools),
+        tools=tools,
+        tool_choice=_tool_choice(request.tool_choice, tools),
+        thinking=_thinking(request.thinking, config.effort if config else None),
+        sampling=_sampling(request),
+        hints=agent_hints(request.nvext, headers),
+        session=session_id(headers, user_id=user_id),
+        stream=bool(request.stream),
+        ignored=tuple(ignored),
+    )
+
+
+def _refuse_unsupported(request: wire.WireRequest) -> None:
+    if not request.model:
+        raise invalid("model", "must not be empty")
+    if request.thread is not None:
+        raise _no_threads(request.thread)
+    for name in wire.REFUSED:
+        if wire_body.is_set(getattr(request, name)):
+            raise refuse(name, "not supported by this server; leave the field out")
+
+
+def _no_threads(thread: dict[str, object]) -> UnsupportedFeature:
+    """The vendor's tool runner goes on without threads, whole history included, on exactly these details."""
+    if thread.get("type") == "continue":
+        details: dict[str, object] = {"error_code": "thread_not_found"}
+    else:
+        details = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
+    return UnsupportedFeature("thread: server-side threads are not supported; send the whole history", param="thread", details=details)
+
+
+def _tools(tools: list[wire.WireTool]) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
+    """Function tools in client order, and the names of server tools, which are accepted and not offered."""
+    offered: list[Tool] = []
+    not_offered: list[str] = []
+    seen: set[str] = set()
+    for index, tool in enumerate(tools):
+        path = f"tools.{index}"
+        if not tool.name:
+            raise invalid(f"{path}.name", "must not be empty")
+        if tool.name in seen:
+            raise invalid(f"{path}.name", f"tool names must be unique, {tool.name!r} is there twice")
+        seen.add(tool.name)
+        if isinstance(tool.input_schema, msgspec.Raw):
+            schema = bytes(tool.input_schema).decode()
+            if not schema.startswith("{"):
+                raise invalid(f"{path}.input_schema", "must be a JSON schema object")
+            deferred = bool(tool.defer_loading)
+            offered.append(Tool(name=tool.name, description=tool.description, parameters=schema, deferred=deferred))
+        elif tool.type in (None, "custom"):
+            raise invalid(f"{path}.input_schema", "Field required")
+        else:
+            not_offered.append(f"{path}.{tool.type}")
+    return tuple(offered), wire_body.safe_names(not_offered)
+
+
+def _tool_choice(choice: wire.WireToolChoice | None, tools: tuple[Tool, ...]) -> ToolChoice:
+    if choice is None:
+        return ToolChoice()
+    parallel = not choice.disable_parallel_tool_use
+    if choice.type == "tool":
+        if choice.name is None:
+            raise invalid("tool_choice.name", "Field required")
+        if all(tool.name != choice.name for tool in tools):
+            raise invalid("tool_choice.name", f"no function tool named {choice.name!r} is in tools")
+        return ToolChoice(mode="named", name=choice.name, parallel=parallel)
+    if choice.type == "any" and not tools:
+        raise invalid("tool_choice", "type 'any' needs at least one function tool in tools")
+    return ToolChoice(mode=choice.type, parallel=parallel)
+
+
+def _thinking(thinking: wire.WireThinking | None, effort: str | None) -> Thinking:
+    if thinking is None or thinking.type == "disabled":
+        return Thinking(mode="off", effort=effort)
+    wire_body.check_positive("thinking.budget_tokens", thinking.budget_tokens)
+    return Thinking(mode="on", effort=effort, budget_tokens=thinking.budget_tokens)
+
+
+def _sampling(request: wire.WireRequest) -> Sampling:
+    wire_body.check_positive("max_tokens", request.max_tokens)
+    wire_body.check_range("temperature", request.temperature, 0, 1)
+    wire_body.check_range("top_p", request.top_p, 0, 1)
+    if request.top_k is not None and request.top_k < 0:
+        raise invalid("top_k", f"must not be negative, not {request.top_k}")
+    stops = tuple(request.stop_sequences or ())
+    for index, stop in enumerate(stops):
+        if not stop:
+            raise invalid(f"stop_sequences.{index}", "must not be empty")
+    return Sampling(
+        max_tokens=request.max_tokens,
+        temperature=request.temperature,
+        top_p=request.top_p,
+        top_k=request.top_k or None,
+        stop=stops,
+    )
