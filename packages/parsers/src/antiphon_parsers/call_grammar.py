@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
-from antiphon_parsers.schema_cost import key_cost, literal_cost, shares
+from antiphon_parsers.schema_cost import JSON_MARKUP, literal_cost, shares
 from antiphon_parsers.schema_lark import (
     FORMS,
     Lark,
@@ -73,6 +73,7 @@ class _Format(Protocol):
 
     opening: str
     closing: str
+    markup: int
 
     def header(self, name: str) -> str:
         """Text between the opening and the arguments."""
@@ -112,7 +113,7 @@ def _call(writer: _Format, tool: Tool, room: int) -> str:
 def _divide(writer: _Format, shape: Mapping, room: int) -> _Division:
     """Every argument gets an ordinary share; beside that one of them, whichever the model fills, may be big. So a call that
     writes a file can use nearly the whole budget for its content, although the path may be any string too."""
-    members, claims = fit_members(shape, room)
+    members, claims = fit_members(shape, room, markup=writer.markup)
     if shape.extra is not None:
         claims[-1] = (0, max(0, room // 8), 1)
     needed = sum(low for low, _, _ in claims)
@@ -121,24 +122,15 @@ def _divide(writer: _Format, shape: Mapping, room: int) -> _Division:
     crowd = shares(needed + max(spare // 8, min(_CROWD * growing, spare // 2)), claims)
     fair = shares(room, claims)
     big = room - sum(crowd)
-    variants = []
+    sizes = [min(crowd[k] + big, claims[k][1]) for k in range(len(members))]
+    may_be_big = [growing > 1 and size > fair[k] * 3 // 2 for k, size in enumerate(sizes)]
+    ordinary = crowd if any(may_be_big) else fair
+    variants: list[Variant] = []
     for k, member in enumerate(members):
-        cost = key_cost(member.key)
-        grown = min(crowd[k] + big, claims[k][1])
-        if growing < 2 or grown <= 2 * fair[k]:
-            variants.append(None)
-        else:
-            variants.append(grown - cost)
-    if not any(variants):
-        crowd = fair
-    values = [
-        Variant(
-            writer.argument(member.shape, crowd[k] - key_cost(member.key)),
-            None if (grown := variants[k]) is None else writer.argument(member.shape, grown),
-        )
-        for k, member in enumerate(members)
-    ]
-    return _Division(members, values, crowd[-1] if shape.extra is not None else 0)
+        key = literal_cost(member.key) + writer.markup
+        grown = writer.argument(member.shape, sizes[k] - key) if may_be_big[k] else None
+        variants.append(Variant(writer.argument(member.shape, ordinary[k] - key), grown))
+    return _Division(members, variants, ordinary[-1] if shape.extra is not None else 0)
 
 
 class _Hermes:
@@ -146,6 +138,7 @@ class _Hermes:
 
     opening = '<tool_call>\n{"name":'
     closing = "}\n</tool_call>"
+    markup = JSON_MARKUP
 
     def __init__(self, lark: Lark) -> None:
         self._values = ValueLowering(lark)
@@ -170,6 +163,7 @@ class _Qwen:
 
     opening = "<tool_call>\n<function="
     closing = "</function>\n</tool_call>"
+    markup = 15
 
     def __init__(self, lark: Lark) -> None:
         self._lark = lark

@@ -34,7 +34,7 @@ def number_regex(low: float | None, high: float | None, *, digits: int) -> str:
 
 
 def _scaled(value: float, places: int, *, up: bool) -> int:
-    exact = round(value * 10**places, 3)
+    exact: float = round(value * 10**places, 3)
     return ceil(exact) if up else floor(exact)
 
 

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from antiphon_parsers.schema_shape import Anything, Choice, Listing, Literals, Mapping, Never, Number, Shape, Text
 
 ENDLESS = 1 << 40
-_FORM_COST = 40
+JSON_MARKUP = 4
+_FORM_COST = {"date": 14, "time": 12, "date-time": 24, "uuid": 40}
+_PATTERN_COST = 40
 _ENTRY = 2  # brackets of a container; a separator between entries
 
 
@@ -19,8 +21,8 @@ def literal_cost(text: str) -> int:
 
 
 def key_cost(key: str) -> int:
-    """The same for a member's key with its separators (either family)."""
-    return literal_cost(key) + 14
+    """The same for a member's key in JSON, with its separators."""
+    return literal_cost(key) + JSON_MARKUP
 
 
 def least(shape: Shape) -> int:
@@ -29,7 +31,9 @@ def least(shape: Shape) -> int:
         case Literals():
             return max(literal_cost(text) for text in shape.texts)
         case Text():
-            return _FORM_COST if shape.form or shape.pattern else 3 + 2 * shape.low
+            if shape.form is not None:
+                return _FORM_COST[shape.form]
+            return max(_PATTERN_COST if shape.pattern else 0, 3 + 2 * shape.low)
         case Number():
             return 4 + max(len(str(bound)) for bound in (shape.low or 0, shape.high or 0))
         case Listing():
@@ -54,7 +58,7 @@ def most(shape: Shape) -> int:
             return max(least(shape), 24)
         case Text():
             if shape.form:
-                return _FORM_COST
+                return least(shape)
             return ENDLESS if shape.high is None else max(least(shape), 3 + 2 * shape.high)
         case Listing():
             if shape.high is None:

@@ -5,11 +5,12 @@ budget, because a small model at temperature 0 never ends them by itself.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from antiphon_parsers.number_lark import integer_regex, number_regex
-from antiphon_parsers.schema_cost import key_cost, least, most, shares, weight
+from antiphon_parsers.schema_cost import JSON_MARKUP, key_cost, least, literal_cost, most, shares, weight
 from antiphon_parsers.schema_shape import Anything, Choice, Listing, Literals, Mapping, Member, Never, Number, Shape, Text, json_text
 
 _PLAIN = r'[^"\\\x00-\x1F\x7F-\u{10FFFF}]|\\["\\bfnrt]'  # a JSON character of one byte, or a short escape
@@ -68,7 +69,12 @@ def _definition(name: str, body: str) -> str:
 
 def literal(text: str) -> str:
     """A Lark string for exactly this text."""
-    return json.dumps(text)
+    return json.dumps(text, ensure_ascii=False)
+
+
+def more_of(body: str, low: int, high: int) -> str:
+    """`low` to `high` further entries of a list, each behind its separator; nothing for none (the dialect refuses {0,0})."""
+    return f'( ", " {body} ){{{low},{high}}}' if high > 0 else ""
 
 
 def any_of(bodies: Iterable[str]) -> str:
@@ -86,22 +92,22 @@ def bounded(plain: str, wide: str, low: int, room: int, high: int | None) -> str
     size = max(low, 1, min(room * 8 // 11, 1 << 30 if high is None else high))
     if high == 0:
         return '""'
-    few = size // 8
     mixed = f"/({plain}|{wide}){{{low},{size}}}/"
     if room >= 4 * size:
         return mixed
-    sparse = f"/(({plain})*{wide}){{0,{few}}}({plain})*/"
+    sparse = f"/(({plain})*{wide}){{0,{size // 8}}}({plain})*/"
     third = max(1, size // 3)
     return f"({mixed} & {sparse})" + (f" | /({plain}|{wide}){{{low},{third}}}/" if third >= low else "")
 
 
 def unanchored(pattern: str) -> str:
     """Terminal body of the texts in which a vetted pattern is found; its anchors count at the outer ends only."""
-    head = "" if pattern.startswith("^") else "(?s:.)*"
-    tail = "" if pattern.endswith("$") and not pattern.endswith("\\$") else "(?s:.)*"
-    inner = pattern.removeprefix("^") if not head else pattern
-    inner = inner.removesuffix("$") if not tail else inner
-    return f"/{head}({inner}){tail}/".replace("/", "\\/")[1:-2].join(["/", "/"]) if "/" in inner else f"/{head}({inner}){tail}/"
+    any_text = "(?s:.)*"
+    opens, closes = pattern.startswith("^"), pattern.endswith("$") and not pattern.endswith("\\$")
+    inner = pattern.removeprefix("^")
+    inner = inner.removesuffix("$") if closes else inner
+    escaped = re.sub(r"(?<!\\)((?:\\\\)*)/", r"\1\\/", inner)
+    return f"/{'' if opens else any_text}({escaped}){'' if closes else any_text}/"
 
 
 class ValueLowering:
@@ -160,9 +166,9 @@ class ValueLowering:
         each = min(left // count - 2, most(shape.rest))
         item = self.value(shape.rest, each)
         if heads:
-            more = f'( ", " {item} ){{{low},{count}}}'
+            more = more_of(item, low, count)
             return lark.rule(" ".join(['"["', *_joined(heads), more, '"]"']))
-        some = f'{item} ( ", " {item} ){{{max(0, low - 1)},{count - 1}}}'
+        some = f"{item} {more_of(item, max(0, low - 1), count - 1)}"
         return lark.rule(f'"[" {some} "]"' if low else f'"[" ( {some} )? "]"')
 
     def _affordable(self, item: Shape, room: int) -> int:
@@ -173,7 +179,7 @@ class ValueLowering:
 
     def mapping(self, shape: Mapping, room: int) -> str:
         """An object; members the room cannot hold even at their smallest are left out if optional."""
-        fitting, claims = fit_members(shape, room)
+        fitting, claims = fit_members(shape, room, markup=JSON_MARKUP)
         rooms = shares(room - 2, claims)
         variants = [Variant(self.value(member.shape, rooms[k] - key_cost(member.key))) for k, member in enumerate(fitting)]
         return self.members(shape, fitting, variants, rooms[-1] if shape.extra is not None else 0)
@@ -188,7 +194,7 @@ class ValueLowering:
         written: str = '"}"'
         bare: str | None = None if at_least_one else '"}"'
         if extra is not None:
-            written = self._lark.rule(f'( ", " {extra} ){{0,{EXTRA_MEMBERS - 1}}} "}}"')
+            written = self._lark.rule(f"{more_of(extra, 0, EXTRA_MEMBERS - 1)} {written}")
             bare = self._lark.rule(f"{extra} {written}" + ("" if at_least_one else ' | "}"'))
         return {(False, False): bare, (False, True): bare, (True, False): written, (True, True): written}
 
@@ -215,58 +221,74 @@ class ValueLowering:
         item = self._anything(each - 3, depth - 1, only_objects=False)
         key = lark.terminal('"\\"" /[A-Za-z_][A-Za-z0-9_.-]{0,15}/ "\\""')
         pair = f'{key} ": " {self._anything(each - 22, depth - 1, only_objects=False)}'
-        mapping = lark.rule(f'"{{" ( {pair} ( ", " {pair} ){{0,{count - 1}}} )? "}}"')
-        listing = lark.rule(f'"[" ( {item} ( ", " {item} ){{0,{count - 1}}} )? "]"')
+        mapping = lark.rule(f'"{{" ( {pair} {more_of(pair, 0, count - 1)} )? "}}"')
+        listing = lark.rule(f'"[" ( {item} {more_of(item, 0, count - 1)} )? "]"')
         return mapping if only_objects else lark.rule(any_of([*scalars, listing, mapping]))
 
 
-def _json_key(name: str, written: bool, /) -> str:
-    return literal((", " if written else "") + json_text(name) + ": ")
+def _json_key(name: str, state: State) -> str:
+    return literal((", " if state[0] else "") + json_text(name) + ": ")
 
 
 def chain(
-    lark: Lark, members: Sequence[Member], variants: Sequence[Variant], endings: dict[State, str | None], key: Callable[[str, bool], str]
+    lark: Lark, members: Sequence[Member], variants: Sequence[Variant], endings: dict[State, str | None], key: Callable[[str, State], str]
 ) -> str:
     """Rule body of members in their order: optional ones skipped at will, at most one of them big.
 
     Built from the end. `endings` says for each state what closes the chain there (None: it may not end so); when no way leads
     to an end the chain is the ending of a chain with members.
     """
-    tails = endings
-    for member, variant in zip(reversed(members), reversed(variants), strict=True):
-        tails = {state: _step(lark, _ways(member, variant, tails, state, key)) for state in tails}
+    reachable = [{(False, False)}]
+    for member, variant in zip(members, variants, strict=True):
+        reachable.append(
+            {after for state in reachable[-1] for after in _next_states(state, member, variant)},
+        )
+    tails = {state: endings[state] for state in reachable[-1]}
+    for k in range(len(members) - 1, -1, -1):
+        tails = {state: _step(lark, _ways(members[k], variants[k], tails, state, key)) for state in reachable[k]}
     return tails[False, False] or endings[True, True] or ""
+
+
+def _next_states(state: State, member: Member, variant: Variant) -> set[State]:
+    after = {(True, state[1])}
+    if variant.big is not None:
+        after.add((True, True))
+    return after if member.required else after | {state}
 
 
 def _step(lark: Lark, ways: list[str]) -> str | None:
     return lark.rule(" | ".join(ways)) if ways else None
 
 
-def _ways(member: Member, variant: Variant, tails: dict[State, str | None], state: State, key: Callable[[str, bool], str]) -> list[str]:
+def _ways(member: Member, variant: Variant, tails: dict[State, str | None], state: State, key: Callable[[str, State], str]) -> list[str]:
     """How a chain may go on at one member."""
-    written, used = state
-    head, ways = key(member.key, written), []
-    if (after := tails[True, used]) is not None:
+    used = state[1]
+    head = key(member.key, state)
+    ways: list[str] = []
+    if (after := tails.get((True, used))) is not None:
         ways.append(f"{head} {variant.ordinary} {after}")
-    if variant.big is not None and not used and (after := tails[True, True]) is not None:
+    if variant.big is not None and not used and (after := tails.get((True, True))) is not None:
         ways.append(f"{head} {variant.big} {after}")
-    if not member.required and (after := tails[state]) is not None:
+    if not member.required and (after := tails.get(state)) is not None:
         ways.append(after)
     return ways
 
 
-def fit_members(shape: Mapping, room: int) -> tuple[list[Member], list[tuple[int, int, int]]]:
-    """The members that fit, required ones always, and the claims of each (one more for undeclared ones)."""
-    left = room - 2 - sum(key_cost(member.key) + least(member.shape) for member in shape.members if member.required)
+def fit_members(shape: Mapping, room: int, *, markup: int) -> tuple[list[Member], list[tuple[int, int, int]]]:
+    """The members that fit, required ones always, and the claims of each (one more for undeclared ones). `markup` is what the
+    format writes around a member beside its key and value, in tokens."""
+    left = room - 2 - sum((literal_cost(member.key) + markup) + least(member.shape) for member in shape.members if member.required)
     fitting: list[Member] = []
     for member in shape.members:
-        need = key_cost(member.key) + least(member.shape)
+        need = (literal_cost(member.key) + markup) + least(member.shape)
         if member.required:
             fitting.append(member)
         elif need <= left:
             left -= need
             fitting.append(member)
-    claims = [(key_cost(m.key) + least(m.shape), key_cost(m.key) + most(m.shape), weight(m.shape)) for m in fitting]
+    claims = [
+        ((literal_cost(m.key) + markup) + least(m.shape), (literal_cost(m.key) + markup) + most(m.shape), weight(m.shape)) for m in fitting
+    ]
     if shape.extra is not None:
         claims.append((0, 1 << 40, 1))
     return fitting, claims

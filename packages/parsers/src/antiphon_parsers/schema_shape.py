@@ -7,7 +7,7 @@ Recursion is unrolled to `MAX_DEPTH` and then pruned where the schema allows it.
 import json
 import re
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import msgspec
 
@@ -233,7 +233,7 @@ class _Reader:
             elif key in required:
                 return Never()
         extra: Shape | None = None
-        free = schema.get("additionalProperties", False if declared or top else True)
+        free = schema.get("additionalProperties", not (declared or top))
         if free is not False and "patternProperties" not in schema:
             extra = self.read(free, depth + 1)
         extra = None if isinstance(extra, Never) else extra
@@ -346,7 +346,7 @@ def _number(schema: dict[str, Any], kind: Literal["integer", "number"]) -> Shape
     return Number(kind, low, high, whole)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e18
 
 
