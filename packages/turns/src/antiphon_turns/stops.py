@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from antiphon_turns.events import Anomaly, Event, SegmentDelta, SegmentEnd, SegmentStart
+from antiphon_turns.events import Anomaly, Event, SegmentDelta, SegmentEnd, SegmentStart, TurnEnd, UsageUpdate
 
 
 class StopMatcher:
     """Filters an event stream. The stop that is complete first wins (the longest, when several end together).
 
-    After a match `matched` names the string, the text before it has been passed on, and of all later events only
-    the end of the matched segment and anomalies pass: the caller ends generation, finishes the parser and feeds the rest.
+    After a match `matched` names the string, the text before it has been passed on, and of all later events only the end of the
+    matched segment and those that belong to no segment pass: the caller ends generation, finishes the parser and feeds the rest.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
@@ -63,4 +63,4 @@ class StopMatcher:
         if isinstance(event, SegmentEnd) and event.index == self._text_index:
             self._text_index = -1
             return [SegmentEnd(event.index, "complete", event.tokens)]
-        return [event] if isinstance(event, Anomaly) else []
+        return [event] if isinstance(event, Anomaly | UsageUpdate | TurnEnd) else []

@@ -136,6 +136,7 @@ def _sampling(request: wire.WireRequest) -> Sampling:
     wire_body.check_range("min_p", request.min_p, 0, 1)
     wire_body.check_range("presence_penalty", request.presence_penalty, -2, 2)
     wire_body.check_range("frequency_penalty", request.frequency_penalty, -2, 2)
+    wire_body.check_range("seed", request.seed, -(2**63), 2**63 - 1)
     stops = (request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ())
     if "" in stops:
         raise invalid("stop", "a stop string must not be empty")
