@@ -121,6 +121,7 @@ def test_tools_are_taken_verbatim() -> None:
     tools = b'[{"type":"function","function":{"name":"t","parameters":{"z": 1.50}}}]'
     raw = b'{"model":"m","messages":[{"role":"user","content":"x"}],"tools":' + tools + b"}"
     assert chat.ingest(raw, {}).turn.tools[0].parameters == '{"z": 1.50}'
+    assert turn(tools=[{"type": "function", "name": "t", "parameters": {"z": 1}}]).tools[0].parameters == '{"z": 1}'
     bare = turn(tools=[{"function": {"name": "t"}}, {"type": "function", "function": {"name": "u", "parameters": None}}]).tools
     assert [tool.schema for tool in bare] == [{"type": "object", "properties": {}}] * 2
 

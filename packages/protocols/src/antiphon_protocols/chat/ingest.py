@@ -82,6 +82,8 @@ def _tools(tools: list[wire.WireTool]) -> tuple[Tool, ...]:
         if tool.type != "function":
             raise refuse(f"{path}.type", f"{tool.type[:80]!r} tools are not supported, only functions are")
         function = tool.function
+        if function is None and tool.name is not None:
+            function = wire.WireFunction(tool.name, tool.description, tool.parameters)
         if function is None:
             raise invalid(f"{path}.function", "Field required")
         if not function.name:
