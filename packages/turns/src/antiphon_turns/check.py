@@ -1,6 +1,5 @@
 """The order law of turn events (I1, I6, I12) as a state machine. Every test that sees events runs it."""
 
-import json
 from collections.abc import Iterable
 
 from antiphon_turns.events import (
@@ -14,6 +13,7 @@ from antiphon_turns.events import (
     TurnStart,
     UsageUpdate,
 )
+from antiphon_turns.json_scan import JsonScanner
 
 
 class OrderError(AssertionError):
@@ -23,10 +23,12 @@ class OrderError(AssertionError):
 class OrderChecker:
     """Feed every event to `push`; it raises `OrderError` at the first one out of order.
 
-    `framed=False` checks a bare parser stream, which has no TurnStart and no TurnEnd.
+    `framed=False` checks a bare parser stream, which has no TurnStart and no TurnEnd. `poisoned=True` is for streams behind an
+    incremental call gate, where a cut call is closed to an object that its tool's schema refuses.
     """
 
-    def __init__(self, *, framed: bool = True) -> None:
+    def __init__(self, *, framed: bool = True, poisoned: bool = False) -> None:
+        self._poisoned = poisoned
         self._framed = framed
         self._started = not framed
         self._ended = False
@@ -48,22 +50,27 @@ class OrderChecker:
             case CallReady():
                 self._call_ready(event)
             case Anomaly() | UsageUpdate():
-                pass
+                self._require(self._due is None, event, "CallReady must follow its SegmentEnd directly")
             case SegmentStart():
                 self._segment_start(event)
             case SegmentDelta():
                 self._require(self._open is not None and self._open.index == event.index, event, "not the open segment")
                 self._require(event.text != "", event, "an empty delta")
+                self._require(not (self._open and self._open.kind == "tool_call" and self._whole()), event, "a delta behind the closing brace")
                 self._text.append(event.text)
             case SegmentEnd():
                 self._segment_end(event)
             case TurnEnd():
                 self._require(self._framed, event, "TurnEnd in a bare stream")
-                self.finish()
+                self._settled()
                 self._ended = True
 
     def finish(self) -> None:
-        """Checks that nothing is left open or owed."""
+        """Checks that nothing is left open or owed, and that a framed stream has ended."""
+        self._require(self._ended or not self._framed, None, "TurnEnd is missing")
+        self._settled()
+
+    def _settled(self) -> None:
         self._require(self._open is None, self._open, "still open at the end")
         self._require(self._due is None, self._due, "CallReady is missing")
 
@@ -84,7 +91,13 @@ class OrderChecker:
         start = self._open
         self._require(start is not None and start.index == event.index, event, "not the open segment")
         self._open = None
-        if start is not None and start.kind == "tool_call" and event.status != "truncated":
+        if start is None or start.kind != "tool_call":
+            self._require(bool(self._text), event, "an empty segment")
+            return
+        self._require(event.carrier is None, event, "a carrier on a call")
+        if event.status == "truncated":
+            self._require(self._poisoned or not self._whole(), event, "a truncated call that could be executed")
+        else:
             self._due = start
 
     def _call_ready(self, event: CallReady) -> None:
@@ -93,20 +106,24 @@ class OrderChecker:
         if due is not None:
             self._require((due.call_id, due.name) == (event.call_id, event.name), event, "id or name differ")
         self._require("".join(self._text) == event.arguments, event, "arguments differ from the deltas")
-        try:
-            value = json.loads(event.arguments)
-        except ValueError:
-            value = None
-        self._require(isinstance(value, dict), event, "arguments are not a JSON object")
+        self._require(self._whole(), event, "arguments are not a JSON object")
+
+    def _whole(self) -> bool:
+        """Whether the deltas so far are one whole JSON object."""
+        text = "".join(self._text)
+        if not text.rstrip().endswith("}"):
+            return False
+        scanner = JsonScanner()
+        return scanner.feed(text) == len(text) and scanner.done and text.lstrip().startswith("{")
 
     def _require(self, condition: object, event: object, why: str) -> None:
         if not condition:
             raise OrderError(f"{why}: {event!r}")
 
 
-def check_order(events: Iterable[Event], *, framed: bool = True) -> None:
+def check_order(events: Iterable[Event], *, framed: bool = True, poisoned: bool = False) -> None:
     """Raises `OrderError` unless the whole stream obeys the order law."""
-    checker = OrderChecker(framed=framed)
+    checker = OrderChecker(framed=framed, poisoned=poisoned)
     for event in events:
         checker.push(event)
     checker.finish()

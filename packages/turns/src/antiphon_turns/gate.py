@@ -11,7 +11,8 @@ cut, honest     nothing                                      closed so that the 
 cut, recover    `{}` where the tool requires a parameter     closed so that the tool's schema refuses it
 ==============  ===========================================  =============================================
 
-Incremental mode falls back to whole for tools whose schema could not refuse any closing.
+Incremental mode falls back to whole for tools whose schema could not refuse any closing. Where no call is allowed (no tools
+offered, or tool_choice none) calls are dropped with an Anomaly.
 """
 
 from collections.abc import Iterable
@@ -41,7 +42,7 @@ class CallGate:
     """Filters the events of one turn; indices behind the gate are dense again. `cut_calls` counts the calls that
     were withheld or replaced."""
 
-    def __init__(self, tools: Iterable[Tool], *, streaming: ArgumentStreaming, cut: CutCalls) -> None:
+    def __init__(self, tools: Iterable[Tool], *, streaming: ArgumentStreaming, cut: CutCalls, allow_calls: bool = True) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._streaming = streaming
         self._cut = cut
@@ -49,7 +50,9 @@ class CallGate:
         self._held: SegmentStart | None = None
         self._live: _LiveCall | None = None
         self._end: SegmentEnd | None = None
+        self._allow_calls = allow_calls
         self._replaced = False
+        self._dropped = False
         self.cut_calls = 0
 
     def push(self, event: Event) -> list[Event]:
@@ -63,14 +66,17 @@ class CallGate:
                 return self._segment_end(event)
             case CallReady():
                 return self._ready(event)
-            case TurnEnd() if self._replaced and event.stop_reason in ("max_tokens", "end_turn"):
+            case TurnEnd() if self._replaced and event.stop_reason not in ("cancelled", "error"):
                 return [TurnEnd("tool_use", event.usage)]
+            case TurnEnd() if self._dropped and event.stop_reason == "tool_use":
+                return [TurnEnd("end_turn", event.usage)]
             case TurnEnd() | TurnStart() | Anomaly() | UsageUpdate():
                 return [event]
 
     def _start(self, event: SegmentStart) -> list[Event]:
         if event.kind == "tool_call":
-            poison = _poison(self._tools.get(event.name or "")) if self._streaming == "incremental" else None
+            live = self._streaming == "incremental" and self._allow_calls
+            poison = _poison(self._tools.get(event.name or "")) if live else None
             if poison is None:
                 self._held = event
                 return []
@@ -102,6 +108,9 @@ class CallGate:
     def _ready(self, event: CallReady) -> list[Event]:
         held, end = self._held, self._end
         self._held = self._end = None
+        if not self._allow_calls:
+            self._dropped = True
+            return [Anomaly("call_not_allowed", event.name)]
         if held is None or end is None:
             return [CallReady(self._next - 1, event.call_id, event.name, event.arguments)]
         return self._whole_call(held, event.arguments, end.status, end.tokens)
@@ -119,7 +128,7 @@ class CallGate:
     def _cut_whole(self, start: SegmentStart, end: SegmentEnd) -> list[Event]:
         self.cut_calls += 1
         tool = self._tools.get(start.name or "")
-        if self._cut == "honest" or tool is None or not tool.required():
+        if self._cut == "honest" or not self._allow_calls or tool is None or not _empty_fails(tool):
             return []
         self._replaced = True
         return self._whole_call(start, "{}", "recovered", end.tokens)
@@ -148,13 +157,20 @@ class _LiveCall:
         member = f"{msgspec.json.encode(key).decode()}:{value}"
         if not sent.strip():
             return "{" + member + "}"
-        closing = scanner.closing()
-        inner = closing[:-1]
+        inner = scanner.closing()[:-1]
         empty = (sent + inner).rstrip().endswith("{")
         return inner + ("" if empty else ",") + member + "}"
 
 
-_WRONG = (("object", '{"truncated":true}'), ("string", '"truncated"'), ("boolean", "true"), ("array", '["truncated"]'))
+def _empty_fails(tool: Tool) -> bool:
+    """Whether `{}` fails the tool's schema: a parameter is required and no default could stand in for it."""
+    properties = tool.schema.get("properties")
+    declared = properties if isinstance(properties, dict) else {}
+    return any(not (isinstance(declared.get(name), dict) and "default" in declared[name]) for name in tool.required())
+
+
+# Tried in this order: containers first, because lenient validators turn a scalar of the wrong type into a right one.
+_WRONG = (("object", '{"truncated":true}'), ("array", '["truncated"]'), ("string", '"truncated"'), ("boolean", "true"))
 
 
 def _poison(tool: Tool | None) -> tuple[str, str] | None:

@@ -5,7 +5,8 @@ import base64
 import re
 
 TAG_BYTES = 10
-_CALL = re.compile(r"call([a-z2-7]{16})([0-9]{1,6})")
+_CALL = re.compile(r"call([a-z2-7]{16})([0-9]{1,6})", re.ASCII)
+_CARRIER = re.compile(r"antiphon\.([a-z2-7]{16})\.([0-9]{1,6})", re.ASCII)
 
 
 def turn_tag(random: bytes) -> str:
@@ -20,9 +21,14 @@ def call_id(tag: str, index: int) -> str:
     return f"call_{tag}{index}"
 
 
+def fold(wire_id: str) -> str:
+    """The form in which call ids are compared: some clients drop every character that is not alphanumeric."""
+    return "".join(c for c in wire_id if c.isascii() and c.isalnum())
+
+
 def split_call_id(wire_id: str) -> tuple[str, int] | None:
-    """(turn tag, segment index) of one of our ids, also after a client dropped its non-alphanumerics."""
-    found = _CALL.fullmatch("".join(c for c in wire_id if c.isalnum()))
+    """(turn tag, segment index) of one of our ids, as sent or folded."""
+    found = _CALL.fullmatch(fold(wire_id))
     return (found[1], int(found[2])) if found else None
 
 
@@ -33,7 +39,5 @@ def carrier(tag: str, index: int) -> str:
 
 def split_carrier(value: str) -> tuple[str, int] | None:
     """(turn tag, segment index) of one of our carriers, None for anything else."""
-    parts = value.split(".")
-    if len(parts) != 3 or parts[0] != "antiphon" or not parts[2].isdecimal():
-        return None
-    return parts[1], int(parts[2])
+    found = _CARRIER.fullmatch(value)
+    return (found[1], int(found[2])) if found else None

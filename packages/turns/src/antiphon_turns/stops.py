@@ -8,14 +8,16 @@ from antiphon_turns.events import Anomaly, Event, SegmentDelta, SegmentEnd, Segm
 class StopMatcher:
     """Filters an event stream. The stop that is complete first wins (the longest, when several end together).
 
-    After a match `matched` names the string, the text before it has been passed on, and of all later events only the end of the
-    matched segment and those that belong to no segment pass: the caller ends generation, finishes the parser and feeds the rest.
+    After a match `matched` names the string, the text before it has been passed on, and of all later segments only
+    the end of the matched one passes: the caller ends generation, finishes the parser and feeds the rest. A text segment
+    that a stop string leaves empty never starts.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
-        self._stops = tuple(stops)
-        self._longest = max((len(stop) for stop in stops), default=0)
+        self._stops = tuple(stop for stop in stops if stop)
+        self._longest = max((len(stop) for stop in self._stops), default=0)
         self._text_index = -1
+        self._start: SegmentStart | None = None
         self._held = ""
         self.matched: str | None = None
 
@@ -28,12 +30,12 @@ class StopMatcher:
         match event:
             case SegmentDelta() if event.index == self._text_index:
                 return self._delta(event)
-            case SegmentStart():
-                self._text_index = event.index if event.kind == "text" else -1
-                return [event]
-            case SegmentEnd() if self._held:
-                held, self._held = self._held, ""
-                return [SegmentDelta(event.index, held), event]
+            case SegmentStart() if event.kind == "text":
+                self._text_index, self._start = event.index, event
+                return []
+            case SegmentEnd() if event.index == self._text_index:
+                held, self._held, self._text_index = self._held, "", -1
+                return [*self._text(event.index, held), *self._opened(), event]
             case _:
                 return [event]
 
@@ -46,11 +48,17 @@ class StopMatcher:
         if found is not None:
             _, at, self.matched = found
             self._held = ""
-            return [SegmentDelta(event.index, text[:at])] if at else []
+            return self._text(event.index, text[:at])
         keep = self._holdback(text)
         self._held = text[len(text) - keep :]
-        ready = text[: len(text) - keep]
-        return [SegmentDelta(event.index, ready)] if ready else []
+        return self._text(event.index, text[: len(text) - keep])
+
+    def _text(self, index: int, text: str) -> list[Event]:
+        return [*self._opened(), SegmentDelta(index, text)] if text else []
+
+    def _opened(self) -> list[Event]:
+        start, self._start = self._start, None
+        return [start] if start is not None else []
 
     def _holdback(self, text: str) -> int:
         """Length of the longest suffix that may still grow into a stop string."""
@@ -62,5 +70,5 @@ class StopMatcher:
     def _after_match(self, event: Event) -> list[Event]:
         if isinstance(event, SegmentEnd) and event.index == self._text_index:
             self._text_index = -1
-            return [SegmentEnd(event.index, "complete", event.tokens)]
+            return [SegmentEnd(event.index, "complete", event.tokens)] if self._start is None else []
         return [event] if isinstance(event, Anomaly | UsageUpdate | TurnEnd) else []

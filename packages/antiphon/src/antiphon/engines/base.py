@@ -32,6 +32,11 @@ class Chunk(msgspec.Struct, frozen=True):
 class Engine(Protocol):
     """An engine behind the seam: whatever library it uses, only `WorkerError`s come out of it."""
 
+    @property
+    def constrains(self) -> bool:
+        """Whether `Job.grammar` is obeyed. Forced calls need it."""
+        ...
+
     async def start(self) -> None:
         """Loads the model. Raises ConfigError when it cannot be served at all."""
         ...

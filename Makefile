@@ -1,0 +1,67 @@
+# Antiphon. `make help` lists the targets.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+# Worker processes of the test run; JOBS=0 runs everything in one process.
+JOBS ?= 2
+# Passed on: make serve ARGS="--http-port 8123", make test PYTEST_ARGS="-k hermes", make bench ARGS="...".
+ARGS ?=
+PYTEST_ARGS ?=
+export PYTHON
+
+.PHONY: help install serve test lint fmt lock agents agents-setup bench forced-calls clean
+
+help: ## this list
+	@echo "usage: make TARGET"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: ## make or update .venv: Antiphon, its pinned packages, the default model, the test tools
+	@scripts/install.sh all
+
+serve: ## install what serving needs and serve on 127.0.0.1:8000 (ARGS="--http-port 8123")
+	@scripts/install.sh serve
+	@exec $(BIN)/antiphon serve $(ARGS)
+
+test: ## the whole test suite (PYTEST_ARGS="-k hermes", JOBS=0 for one process)
+	@scripts/install.sh all
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+
+lint: ## ruff, types, import law, house rules
+	@scripts/install.sh all
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python scripts/check_tree.py
+
+fmt: ## format the code and sort the imports
+	@scripts/install.sh all
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+lock: ## write requirements/ from what is installed in .venv
+	@scripts/install.sh all
+	@$(BIN)/python scripts/lock.py
+
+agents: ## real agent clients against the mock engine (CLIENTS="claude pi", SCRIPTS="agent_session"; needs root)
+	@scripts/install.sh serve
+	@scripts/agents.sh
+
+agents-setup: ## install the pinned agent clients (npm and PyPI, about 2 GB for all)
+	@scripts/agents_setup.sh
+
+bench: ## parser and frontend figures (bench/README.md says what they mean)
+	@scripts/install.sh all
+	@$(BIN)/python -m bench.run $(ARGS)
+
+forced-calls: ## 50 forced tool calls on the default model: all must fit their schema
+	@scripts/install.sh all
+	@$(BIN)/python scripts/forced_calls.py $(ARGS)
+
+clean: ## remove the environment and every cache
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	find packages bench scripts tests -name __pycache__ -prune -exec rm -rf {} + -o -name '*.egg-info' -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,136 @@
+"""The HTTP application: which path leads where. The turn routes are raw ASGI; Starlette routes the rest."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from antiphon.config import Settings
+from antiphon.http import ClientGone, headers_of, read_json_body, send_response
+from antiphon.openapi import openapi_document
+from antiphon.pipeline import Pipeline
+from antiphon.surfaces import Surface, chat_surface, messages_surface
+from antiphon.turn_route import TurnRoute
+from antiphon_protocols import messages, models
+from antiphon_turns.errors import AntiphonError, MethodNotAllowed, NotFound, UnknownModel
+
+JSON = {"content-type": "application/json"}
+
+
+def build_app(pipeline: Pipeline, settings: Settings, *, created: int) -> Starlette:
+    """The ASGI application. `created` is the unix time the model was loaded at."""
+    chat = chat_surface(
+        tool_dispatch=settings.enable_streaming_tool_dispatch, reasoning_dispatch=settings.enable_streaming_reasoning_dispatch
+    )
+    anthropic = messages_surface()
+    limits: dict[str, Any] = {"body_limit": settings.max_body_bytes, "keepalive_seconds": settings.keepalive_seconds}
+    meta = MetaRoutes(pipeline, anthropic, chat, created=created)
+    routes = [
+        Route("/v1/chat/completions", TurnRoute(pipeline, chat, **limits), methods=["POST"]),
+        Route("/v1/models", meta.list_models, methods=["GET"]),
+        Route("/v1/models/{model_id:path}", meta.one_model, methods=["GET"]),
+        Route("/health", meta.health, methods=["GET"]),
+        Route("/openapi.json", meta.openapi, methods=["GET"]),
+        Route("/", meta.root, methods=["GET", "HEAD"]),
+    ]
+    if settings.enable_anthropic_api:
+        routes += [
+            Route("/v1/messages", TurnRoute(pipeline, anthropic, **limits), methods=["POST"]),
+            Route("/v1/messages/count_tokens", CountRoute(pipeline, anthropic, body_limit=settings.max_body_bytes), methods=["POST"]),
+            # Claude Code asks these at start-up; a cheap answer keeps it from reporting a bad connection.
+            Route("/api/hello", meta.nothing, methods=["GET", "HEAD"]),
+            Route("/api/event_logging/batch", meta.nothing, methods=["POST"]),
+        ]
+    return Starlette(routes=routes, exception_handlers={HTTPException: meta.http_error})
+
+
+class CountRoute:
+    """`count_tokens`: the same ingest, stabilizer, template and tokenizer as a turn, and then no turn."""
+
+    def __init__(self, pipeline: Pipeline, surface: Surface, *, body_limit: int) -> None:
+        self._pipeline = pipeline
+        self._surface = surface
+        self._body_limit = body_limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers `{"input_tokens": N}`."""
+        request_id = f"req_{self._pipeline.new_tag()}"
+        headers = headers_of(scope)
+        try:
+            body = await read_json_body(headers, receive, limit=self._body_limit)
+            count = await self._pipeline.count(messages.ingest_count(body, headers))
+        except ClientGone:
+            return
+        except AntiphonError as error:
+            status, extra, payload = self._surface.error(error, request_id)
+            await send_response(send, status, extra.items(), payload)
+            return
+        answer_headers = [(self._surface.request_id_header, request_id), ("content-type", "application/json")]
+        await send_response(send, 200, answer_headers, messages.count_body(count))
+
+
+class MetaRoutes:
+    """Everything that is not a turn."""
+
+    def __init__(self, pipeline: Pipeline, anthropic: Surface, chat: Surface, *, created: int) -> None:
+        self._pipeline = pipeline
+        self._surfaces = {"messages": anthropic, "chat": chat}
+        self._created = created
+
+    def _entry(self) -> models.ModelCard:
+        model = self._pipeline.model
+        return models.ModelCard(id=model.name, created=self._created, context_length=model.context_length)
+
+    async def list_models(self, request: Request) -> Response:
+        """The catalog in the caller's shape."""
+        return Response(models.list_body([self._entry()], dict(request.headers)), headers=JSON)
+
+    async def one_model(self, request: Request) -> Response:
+        """One model; ids may hold slashes."""
+        model_id = request.path_params["model_id"]
+        entry = self._entry()
+        if model_id != entry.id:
+            return self._error(request, UnknownModel(f"no model {model_id!r} here; this server has {entry.id!r}"))
+        return Response(models.model_body(entry, dict(request.headers)), headers=JSON)
+
+    async def health(self, request: Request) -> Response:
+        """200 only when a turn could start now."""
+        ready = self._pipeline.engine.ready()
+        body = {"status": "ready" if ready else "no worker", "model": self._pipeline.model.name, "running_turns": self._pipeline.running}
+        return Response(msgspec.json.encode(body), status_code=200 if ready else 503, headers=JSON)
+
+    async def openapi(self, request: Request) -> Response:
+        """The OpenAPI document."""
+        return Response(openapi_document([(route.path, route.methods or set()) for route in request.app.routes]), headers=JSON)
+
+    async def root(self, request: Request) -> Response:
+        """Says who is here."""
+        body = {"service": "antiphon", "model": self._pipeline.model.name, "openapi": "/openapi.json"}
+        return Response(msgspec.json.encode(body), headers=JSON)
+
+    async def nothing(self, request: Request) -> Response:
+        """An empty yes; a body is read and dropped by the server."""
+        return Response(b"{}", headers=JSON)
+
+    async def http_error(self, request: Request, raised: Exception) -> Response:
+        """404 and 405 in the envelope of the surface the path belongs to."""
+        method, path = request.method, request.url.path
+        if isinstance(raised, HTTPException) and raised.status_code == 405:
+            return self._error(request, MethodNotAllowed(f"{method} is not possible on {path}"))
+        return self._error(request, NotFound(f"there is nothing at {path}; /openapi.json lists what is here"))
+
+    def _error(self, request: Request, error: AntiphonError) -> Response:
+        surface = self._surfaces[envelope_of(request.url.path, request.headers)]
+        status, headers, body = surface.error(error, f"req_{self._pipeline.new_tag()}")
+        return Response(body, status_code=status, headers=headers)
+
+
+def envelope_of(path: str, headers: Mapping[str, str]) -> str:
+    """Whose error shape a path without a surface of its own gets."""
+    return "messages" if path.startswith("/v1/messages") or "anthropic-version" in headers else "chat"

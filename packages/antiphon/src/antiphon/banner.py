@@ -1,0 +1,38 @@
+"""Start-up text: where the server is, what it serves, what that is good for, and what to try next."""
+
+import json
+
+from rich.console import Console
+from rich.text import Text
+
+from antiphon.model import Model
+
+AGENT_CONTEXT = 32_768
+"""Claude Code sends 12K to 29K tokens before the first word of a task (measured with 2.1.197 and 2.1.332)."""
+
+
+def context_advice(context_length: int) -> str:
+    """What a context of this many tokens is good for."""
+    if context_length < AGENT_CONTEXT:
+        return "enough for the SDKs, pi and tests; Claude Code alone sends 12-29K tokens, so give it a model with 32K or more"
+    if context_length < 2 * AGENT_CONTEXT:
+        return "enough for Claude Code and OpenCode to start; long sessions want 64K or more"
+    return "enough for every coding agent"
+
+
+def show_banner(console: Console, *, url: str, model: Model, engine: str, load_seconds: float) -> None:
+    """Prints the start-up text."""
+    body = json.dumps({"model": model.name, "max_tokens": 64, "messages": [{"role": "user", "content": "Say hello"}]})
+    rows = [
+        ("URL", url),
+        ("Model", f"{model.name}  ({engine} engine, loaded in {load_seconds:.1f} s)"),
+        ("Family", f"{model.format.label}: {model.why}"),
+        ("Context", f"{model.context_length:,} tokens: {context_advice(model.context_length)}"),
+    ]
+    console.print(Text("Antiphon is ready.", style="bold green"))
+    for label, value in rows:
+        console.print(Text.assemble((f"  {label:<9}", "bold"), value), soft_wrap=True)
+    console.print(Text("  Try next:", style="bold"))
+    console.print(Text(f"    curl {url}/v1/messages -H 'content-type: application/json' \\\n      -d '{body}'"), soft_wrap=True)
+    if model.context_length >= AGENT_CONTEXT:
+        console.print(Text(f"    ANTHROPIC_BASE_URL={url} ANTHROPIC_AUTH_TOKEN=local claude --model {model.name}"), soft_wrap=True)

@@ -1,0 +1,122 @@
+"""Step 8 for one turn: sampled ids in, turn events out. A state machine without I/O; the pipeline drives it."""
+
+from collections.abc import Iterable
+
+from antiphon.model import Model
+from antiphon_parsers import Parser
+from antiphon_tokenizers import Detokenizer
+from antiphon_turns import (
+    Anomaly,
+    Assembler,
+    CallReady,
+    Event,
+    FinishReason,
+    Opening,
+    SegmentEnd,
+    SegmentStart,
+    StopMatcher,
+    TurnEnd,
+    TurnRequest,
+    TurnStart,
+    Usage,
+    ids,
+    stop_reason,
+)
+
+
+class TurnDecoder:
+    """Ids -> text -> parser -> stop strings -> events. `done` says that generation should end now although the engine
+    would go on: a stop string matched, the end-of-turn token came, or the one allowed call is complete."""
+
+    def __init__(self, model: Model, request: TurnRequest, *, prompt_tokens: int, opening: str, turn_tag: str) -> None:
+        self._model = model
+        self._request = request
+        self._tag = turn_tag
+        self._detokenizer = Detokenizer(model.tokenizer)
+        tools = request.tools if request.tool_choice.mode != "none" else ()
+        self.parser = Parser(model.format.grammar, tools=tools, opening=Opening("rendered", opening), turn_tag=turn_tag)
+        self._stops = StopMatcher(request.sampling.stop)
+        self._single_call = not request.tool_choice.parallel
+        self._call_made = False
+        self._assembler = Assembler()
+        self._reasoning_open = -1
+        self._prompt_tokens = prompt_tokens
+        self._reasoning_tokens = 0
+        self.cached_tokens: int | None = None
+        self.output_ids: list[int] = []
+        self.done = False
+
+    @property
+    def in_reasoning(self) -> bool:
+        """Whether the next token would be reasoning."""
+        return self.parser.in_reasoning
+
+    def start(self) -> TurnStart:
+        """The first event of the turn."""
+        return TurnStart(self._tag, self._request.model, self._prompt_tokens, self.cached_tokens)
+
+    def feed(self, token_ids: Iterable[int], *, reasoning_only: bool = False) -> list[Event]:
+        """Takes newly sampled ids; stops reading them once `done`, or at the end of the reasoning if that is all that is wanted."""
+        events: list[Event] = []
+        model = self._model
+        for token_id in token_ids:
+            if self.done or (reasoning_only and not self.parser.in_reasoning):
+                break
+            self.output_ids.append(token_id)
+            if token_id in model.stop_ids:
+                self.done = True
+            elif token_id in model.foreign_ids:
+                events.append(Anomaly("foreign_control_token", model.tokenizer.decode([token_id])))
+            else:
+                self._pass(self.parser.feed(self._detokenizer.push(token_id), (token_id,)), events)
+        return events
+
+    def inject(self, text: str) -> list[Event]:
+        """Puts text into the model's mouth; it counts as output. An end of turn the model had just sampled is undone."""
+        if self.output_ids and self.output_ids[-1] in self._model.stop_ids:
+            self.output_ids.pop()
+        self.done = False
+        return self.feed(self._model.tokenizer.encode(text, added=True))
+
+    def finish(self, reason: FinishReason) -> list[Event]:
+        """Closes what is open and ends the turn."""
+        events: list[Event] = []
+        tail = self._detokenizer.flush()
+        if tail and self._stops.matched is None:
+            self._pass(self.parser.feed(tail), events)
+        self._pass(self.parser.finish("stop" if self.done else reason), events)
+        why = stop_reason(self._assembler.segments, "stop" if self.done else reason, self._stops.matched)
+        end = TurnEnd(why, self.usage(), self._stops.matched)
+        self._assembler.push(end)
+        events.append(end)
+        return events
+
+    def usage(self) -> Usage:
+        """Counts so far."""
+        return Usage(
+            prompt_tokens=self._prompt_tokens,
+            cached_tokens=self.cached_tokens,
+            output_tokens=len(self.output_ids),
+            reasoning_tokens=self._reasoning_tokens,
+        )
+
+    def _pass(self, parsed: list[Event], out: list[Event]) -> None:
+        for event in parsed:
+            if self._call_made and not isinstance(event, Anomaly):
+                continue
+            for kept in self._stops.push(event):
+                out.append(self._note(kept))
+        if self._stops.matched is not None:
+            self.done = True
+
+    def _note(self, event: Event) -> Event:
+        """Stamps carriers, counts reasoning, and watches for the last allowed call."""
+        if isinstance(event, SegmentStart) and event.kind == "reasoning":
+            self._reasoning_open = event.index
+        elif isinstance(event, SegmentEnd) and event.index == self._reasoning_open:
+            self._reasoning_tokens += event.tokens
+            event = SegmentEnd(event.index, event.status, event.tokens, ids.carrier(self._tag, event.index))
+        elif isinstance(event, CallReady) and self._single_call:
+            self._call_made = self.done = True
+        self._assembler.push(event)
+        return event

@@ -1,0 +1,127 @@
+"""The `/completion` protocol of a llama.cpp server with token ids both ways: request bodies and event parsing, no I/O.
+
+Observed on xllamacpp 2026.10 (llama.cpp build 11549). Events are separated by an empty line; lines that do not start with
+`data: ` are comments (pings). Progress events carry a dummy token and must not be read as output.
+"""
+
+from typing import Any
+
+import msgspec
+
+from antiphon.engines.base import Job
+from antiphon_turns import Sampling
+from antiphon_turns.errors import WorkerProtocolError
+
+_SEED_RANGE = 0xFFFFFFFF  # this very value means "random" to the server
+
+
+class Progress(msgspec.Struct):
+    """State of the prefill; `cache` prompt tokens were reused."""
+
+    cache: int = 0
+    processed: int = 0
+
+
+class ServerError(msgspec.Struct):
+    """The error object of the server, as HTTP body or inside the stream."""
+
+    message: str = "no reason given"
+    type: str = ""
+
+
+class Event(msgspec.Struct):
+    """One server event; `stop_type` ("eos", "limit", "word") counts in the last one, which has `stop`."""
+
+    tokens: list[int] = []
+    stop: bool = False
+    stop_type: str = ""
+    prompt_progress: Progress | None = None
+    error: ServerError | None = None
+
+
+class _ErrorBody(msgspec.Struct):
+    error: ServerError = msgspec.field(default_factory=ServerError)
+
+
+_decode_event = msgspec.json.Decoder(Event).decode
+_decode_error = msgspec.json.Decoder(_ErrorBody).decode
+
+
+def sampling_fields(sampling: Sampling) -> dict[str, Any]:
+    """Our sampling wishes under the server's names; what is None is left to the server's defaults.
+
+    Temperature 0 is greedy: the most probable token, whatever the other fields say.
+    """
+    if sampling.temperature is not None and sampling.temperature <= 0:
+        return {"temperature": 0, "top_k": 1} | _penalties(sampling)
+    wishes = {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "min_p": sampling.min_p,
+        "seed": None if sampling.seed is None else sampling.seed % _SEED_RANGE,
+    }
+    return {name: value for name, value in wishes.items() if value is not None} | _penalties(sampling)
+
+
+def _penalties(sampling: Sampling) -> dict[str, float]:
+    wishes = {"presence_penalty": sampling.presence_penalty, "frequency_penalty": sampling.frequency_penalty}
+    return {name: value for name, value in wishes.items() if value is not None}
+
+
+def completion_body(job: Job) -> bytes:
+    """The body of the streamed request for one job."""
+    body: dict[str, Any] = {
+        "prompt": job.prompt_ids,
+        "n_predict": job.max_tokens,
+        "stream": True,
+        "return_tokens": True,
+        "return_progress": True,
+        "cache_prompt": True,
+    }
+    if job.grammar is not None:
+        body["grammar"] = job.grammar
+    return msgspec.json.encode(body | sampling_fields(job.sampling))
+
+
+def probe_body(job: Job, eos_id: int) -> bytes:
+    """A one-token request that shows whether the server obeys the job's grammar.
+
+    The server answers a grammar it cannot compile by generating without one and says so in its log only. Here the end
+    token is made all but certain; a grammar in force forbids it as the first token.
+    """
+    body = {
+        "prompt": job.prompt_ids,
+        "n_predict": 1,
+        "stream": True,
+        "return_tokens": True,
+        "return_progress": True,
+        "cache_prompt": True,
+        "temperature": 0,
+        "grammar": job.grammar,
+        "logit_bias": [[eos_id, 10_000.0]],
+    }
+    return msgspec.json.encode(body)
+
+
+def error_message(body: bytes) -> str:
+    """The reason in an error body of the server; the start of the body when it is not one."""
+    try:
+        return _decode_error(body).error.message
+    except msgspec.MsgspecError:
+        return body[:200].decode("utf-8", "replace")
+
+
+class EventReader:
+    """Cuts a response body, as it arrives, into events."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[Event]:
+        """The events completed by `data`. Raises WorkerProtocolError on what is not the protocol."""
+        *blocks, self._rest = (self._rest + data).split(b"\n\n")
+        try:
+            return [_decode_event(block[6:]) for block in blocks if block.startswith(b"data: ")]
+        except msgspec.MsgspecError as error:
+            raise WorkerProtocolError(f"The embedded engine sent an event that cannot be read: {error}") from error

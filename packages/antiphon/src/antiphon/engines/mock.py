@@ -1,0 +1,138 @@
+"""The scripted engine: no weights, real tokens. It plays a model's part for tests, demos and benchmarks."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from antiphon.engines.base import Chunk, Job
+from antiphon_tokenizers import Tokenizer
+from antiphon_turns import Frame
+from antiphon_turns.errors import ConfigError
+
+FIXED_SENTENCE = "This is the mock engine: it has no script for this prompt."
+REPEAT = re.compile(r"@@REPEAT:(\d{1,7})@@")
+# Without a script only the tail of a prompt is decoded, so that 50K-token prompts cost nothing here.
+TAIL_TOKENS = 64
+_GROUP = re.compile(r"\\([1-9])")
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """`when` is searched (DOTALL) in the decoded prompt; `say` is spoken with \\1 to \\9 replaced by its groups."""
+
+    when: str
+    say: str
+    finish: Literal["stop", "length"] = "stop"
+
+
+class MockOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """`chunk_tokens` ids leave at a time, each after `token_delay_ms` of simulated decoding."""
+
+    chunk_tokens: int = 1
+    token_delay_ms: float = 0.0
+
+
+def load_script(path: Path) -> tuple[Rule, ...]:
+    """Reads a script, one JSON object a line. Raises ConfigError naming the line at fault."""
+    rules = []
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise ConfigError(f"cannot read the mock script {path}: {error.strerror}") from error
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            rule = msgspec.json.decode(line, type=Rule)
+            re.compile(rule.when, re.DOTALL)
+        except (msgspec.MsgspecError, re.error) as error:
+            raise ConfigError(f"{path}, line {number}: {error}") from error
+        rules.append(rule)
+    return tuple(rules)
+
+
+class MockEngine:
+    """Plays the first rule whose `when` is found in the prompt. Ignores sampling and grammars."""
+
+    constrains = False
+
+    def __init__(self, tokenizer: Tokenizer, frame: Frame, *, rules: Sequence[Rule] = (), options: MockOptions = MockOptions()) -> None:
+        self._tokenizer = tokenizer
+        self._frame = frame
+        self._rules = [(re.compile(rule.when, re.DOTALL), rule) for rule in rules]
+        self._options = options
+        end = tokenizer.id_of(frame.end_of_turn)
+        if end is None:
+            raise ConfigError(f"the tokenizer has no token {frame.end_of_turn!r}; the mock engine needs it to end a turn")
+        self._end_id = end
+        self._ready = False
+        self.running = 0
+
+    async def start(self) -> None:
+        """Nothing to load."""
+        self._ready = True
+
+    async def close(self) -> None:
+        """Refuses later jobs."""
+        self._ready = False
+
+    def ready(self) -> bool:
+        """True between start and close."""
+        return self._ready
+
+    async def generate(self, job: Job) -> AsyncGenerator[Chunk, None]:
+        """Streams the scripted answer; cut at `max_tokens` like a real engine's."""
+        self.running += 1
+        try:
+            ids, finish = self._speak(job.prompt_ids)
+            if len(ids) > job.max_tokens:
+                ids, finish = ids[: job.max_tokens], "length"
+            size = self._options.chunk_tokens
+            delay = self._options.token_delay_ms / 1000
+            cached: int | None = 0
+            for at in range(0, len(ids), size):
+                piece = ids[at : at + size]
+                await asyncio.sleep(delay * len(piece))
+                last = at + size >= len(ids)
+                yield Chunk(piece, finish if last else None, cached)
+                cached = None
+            if not ids:
+                yield Chunk([], finish, cached)
+        finally:
+            self.running -= 1
+
+    def _speak(self, prompt_ids: Sequence[int]) -> tuple[list[int], Literal["stop", "length"]]:
+        seen = prompt_ids if self._rules else prompt_ids[-TAIL_TOKENS:]
+        prompt = self._tokenizer.decode(list(seen))
+        thinking = prompt.rfind("<think>") > max(prompt.rfind("</think>"), prompt.rfind(self._frame.assistant_header))
+        repeat = self._repeat(prompt)
+        finish: Literal["stop", "length"] = "stop"
+        if repeat is not None:
+            say = ("</think>\n\n" if thinking else "") + " word" * repeat
+        else:
+            say, finish = self._scripted(prompt, thinking=thinking)
+        ids = self._tokenizer.encode(say, added=True)
+        return (ids + [self._end_id] if finish == "stop" else ids), finish
+
+    def _scripted(self, prompt: str, *, thinking: bool) -> tuple[str, Literal["stop", "length"]]:
+        say, finish = ("No script.\n</think>\n\n" if thinking else "") + FIXED_SENTENCE, "stop"
+        for pattern, rule in self._rules:
+            found = pattern.search(prompt)
+            if found:
+                groups = found.groups(default="")
+                say = _GROUP.sub(lambda m, g=groups: g[int(m[1]) - 1] if int(m[1]) <= len(g) else "", rule.say)
+                finish = rule.finish
+                if not thinking and "</think>" in say:
+                    say = say.partition("</think>")[2]
+                break
+        return say, "length" if finish == "length" else "stop"
+
+    def _repeat(self, prompt: str) -> int | None:
+        """The order in the last user text: behind every past turn, before the header of the turn to come."""
+        head, _, _ = prompt.rpartition(self._frame.assistant_header)
+        latest = head.rpartition(self._frame.assistant_header)[2]
+        orders = REPEAT.findall(latest)
+        return int(orders[-1]) if orders else None

@@ -1,0 +1,88 @@
+"""Step 7: the phases of one generation on one worker.
+
+Most turns are one phase. Two things cut a turn into more: a thinking budget (the family's closer is injected when it
+is spent) and a forced call (`tool_choice` any or named), where reasoning runs free and then the family's own call
+format is enforced by a grammar from its root. Injected text counts as output.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import msgspec
+
+from antiphon.decode import TurnDecoder
+from antiphon.engines.base import Engine, Job
+from antiphon.model import Model
+from antiphon_parsers import force_calls, reasoning_close
+from antiphon_turns import Event, FinishReason, TurnRequest
+
+
+class Generation:
+    """Drives an engine for one turn. After `run` is exhausted `finish` says how generation ended."""
+
+    def __init__(self, engine: Engine, model: Model, request: TurnRequest, job: Job, decoder: TurnDecoder) -> None:
+        self._engine = engine
+        self._model = model
+        self._request = request
+        self._job = job
+        self._decoder = decoder
+        self.finish: FinishReason = "stop"
+
+    async def run(self) -> AsyncGenerator[list[Event], None]:
+        """Streams batches of events, one batch a chunk (it may be empty). Closing it frees the engine."""
+        decoder = self._decoder
+        forced = self._request.tool_choice.mode in ("any", "named") and self._engine.constrains
+        budget = self._request.thinking.budget_tokens
+        if decoder.in_reasoning and (forced or budget is not None):
+            async with aclosing(self._phase(None, reasoning_only=forced)) as batches:
+                async for batch in batches:
+                    yield batch
+                    spent = budget is not None and decoder.in_reasoning and len(decoder.output_ids) >= budget
+                    if spent or (forced and not decoder.in_reasoning):
+                        break
+                else:
+                    if not forced or self.finish == "length":
+                        return
+            if decoder.in_reasoning:
+                closer = reasoning_close(self._model.format) or ""
+                if not self._fits(closer):
+                    return
+                yield decoder.inject(closer)
+        grammar = None
+        if forced:
+            call = force_calls(self._model.format, self._request.tools, self._request.tool_choice, budget_tokens=self._room())
+            if not self._fits(call.prefix):
+                return
+            yield decoder.inject(call.prefix)
+            grammar = call.grammar
+        async with aclosing(self._phase(grammar, reasoning_only=False)) as batches:
+            async for batch in batches:
+                yield batch
+
+    def _fits(self, text: str) -> bool:
+        """Whether the text and one token more fit the limit; if not, the turn ends with "length"."""
+        if len(self._model.tokenizer.encode(text, added=True)) < self._room():
+            return True
+        self.finish = "length"
+        return False
+
+    def _room(self) -> int:
+        return self._job.max_tokens - len(self._decoder.output_ids)
+
+    async def _phase(self, grammar: str | None, *, reasoning_only: bool) -> AsyncGenerator[list[Event], None]:
+        decoder = self._decoder
+        job = msgspec.structs.replace(
+            self._job,
+            prompt_ids=self._job.prompt_ids + decoder.output_ids if decoder.output_ids else self._job.prompt_ids,
+            max_tokens=self._room(),
+            grammar=grammar,
+        )
+        async with aclosing(self._engine.generate(job)) as chunks:
+            async for chunk in chunks:
+                if chunk.cached_tokens is not None and decoder.cached_tokens is None:
+                    decoder.cached_tokens = chunk.cached_tokens
+                if chunk.finish is not None:
+                    self.finish = chunk.finish
+                yield decoder.feed(chunk.ids, reasoning_only=reasoning_only)
+                if decoder.done:
+                    return

@@ -1,0 +1,123 @@
+"""HTTP by hand for the streaming routes: bodies with a limit, responses, and noticing that a client has gone."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from starlette.types import Receive, Scope, Send
+
+from antiphon_turns.errors import BodyTooLarge, InvalidRequest
+
+
+class ClientGone(Exception):
+    """The client closed the connection before the request was whole."""
+
+
+def headers_of(scope: Scope) -> dict[str, str]:
+    """Request headers with lower-case names; of a repeated one the last counts."""
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+async def read_json_body(headers: Mapping[str, str], receive: Receive, *, limit: int) -> bytes:
+    """The whole body. Raises BodyTooLarge as soon as the limit is passed, InvalidRequest for a type that is not JSON."""
+    kind = headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if kind != "application/json" and not kind.endswith("+json"):
+        raise InvalidRequest(f"content-type {kind!r} is not supported; send application/json")
+    too_large = BodyTooLarge(f"the request body is larger than {limit} bytes; raise --max-body-bytes to allow it")
+    declared = headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > limit:
+        raise too_large
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        piece = message.get("body", b"")
+        size += len(piece)
+        if size > limit:
+            raise too_large
+        pieces.append(piece)
+        if not message.get("more_body", False):
+            return b"".join(pieces)
+
+
+async def send_response(send: Send, status: int, headers: Iterable[tuple[str, str]], body: bytes) -> None:
+    """A whole response."""
+    encoded = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers]
+    encoded.append((b"content-length", str(len(body)).encode()))
+    await send({"type": "http.response.start", "status": status, "headers": encoded})
+    await send({"type": "http.response.body", "body": body})
+
+
+class EventStream:
+    """An open SSE response. `keepalive` bytes leave by wall clock while nothing else does."""
+
+    def __init__(self, send: Send, *, keepalive: bytes, interval: float) -> None:
+        self._send = send
+        self._keepalive = keepalive
+        self._interval = interval
+        self._quiet_since = 0.0
+        self._ticker: asyncio.Task[None] | None = None
+
+    async def open(self, headers: Iterable[tuple[str, str]]) -> None:
+        """Sends status and headers."""
+        encoded = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers]
+        encoded += [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
+        await self._send({"type": "http.response.start", "status": 200, "headers": encoded})
+        self._quiet_since = asyncio.get_running_loop().time()
+        self._ticker = asyncio.create_task(self._tick())
+
+    async def write(self, data: bytes) -> None:
+        """Sends bytes of one or more whole SSE events."""
+        self._quiet_since = asyncio.get_running_loop().time()
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def close(self) -> None:
+        """Ends the response."""
+        self.abandon()
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def abandon(self) -> None:
+        """Stops the clock without sending anything more."""
+        if self._ticker is not None:
+            self._ticker.cancel()
+            self._ticker = None
+
+    async def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(max(self._quiet_since + self._interval - loop.time(), 0.05))
+            if loop.time() - self._quiet_since >= self._interval:
+                await self.write(self._keepalive)
+
+
+class Disconnect:
+    """Cancels the running request when its client goes away. Use as an async context manager around the work;
+    `gone` tells a cancellation of ours from one of the server's."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._watcher: asyncio.Task[None] | None = None
+        self.gone = False
+
+    async def __aenter__(self) -> "Disconnect":
+        work = asyncio.current_task()
+        self._watcher = asyncio.create_task(self._watch(work))
+        return self
+
+    async def __aexit__(self, *exc: object) -> bool:
+        if self._watcher is not None:
+            self._watcher.cancel()
+        ours = self.gone and exc[0] is asyncio.CancelledError
+        work = asyncio.current_task()
+        if ours and work is not None:
+            work.uncancel()
+        return ours
+
+    async def _watch(self, work: "asyncio.Task[Any] | None") -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self.gone = True
+        if work is not None:
+            work.cancel()

@@ -1,0 +1,97 @@
+"""A loaded model as the frontend sees it: name, tokenizer, family, renderer. No weights are here."""
+
+from pathlib import Path
+
+import msgspec
+
+from antiphon_parsers import ModelFormat, detect, resolve
+from antiphon_tokenizers import ChatTemplate, ModelFiles, Renderer, Tokenizer, load_model_files
+from antiphon_turns import ReplayPolicy
+from antiphon_turns.errors import ConfigError
+
+DEFAULT_CONTEXT = 8192
+
+
+class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operator asked for; None = found out from the model itself."""
+
+    path: Path
+    name: str | None = None
+    context_length: int | None = None
+    tool_call_parser: str | None = None
+    reasoning_parser: str | None = None
+
+
+class Model:
+    """One served model. Immutable after construction; shared by all requests."""
+
+    def __init__(self, *, name: str, files: ModelFiles, template: str, model_format: ModelFormat, why: str, context_length: int) -> None:
+        self.name = name
+        self.path = files.path
+        self.tokenizer: Tokenizer = files.tokenizer
+        self.format = model_format
+        self.family = model_format.family
+        self.why = why
+        self.context_length = context_length
+        self.renderer = Renderer(
+            ChatTemplate(template, bos_token=files.bos_token, eos_token=files.eos_token),
+            files.tokenizer,
+            family=model_format.family,
+            writer=model_format.writer,
+        )
+        found = (files.tokenizer.id_of(token) for token in self.family.frame.stop_tokens)
+        self.stop_ids = frozenset(files.eos_ids) | {token_id for token_id in found if token_id is not None}
+        markers = set(self.family.markers)
+        # Control tokens that mean nothing inside a turn of this family: dropped when sampled, never shown.
+        self.foreign_ids = frozenset(
+            token_id
+            for token, token_id in files.tokenizer.control_tokens.items()
+            if token not in markers and token_id not in self.stop_ids
+        )
+
+
+def load_model(choice: ModelChoice) -> Model:
+    """Reads tokenizer, template and metadata. Raises ConfigError with a sentence that says what to do."""
+    files = load_model_files(choice.path)
+    if files.chat_template is None:
+        raise ConfigError(
+            f"{choice.path} has no chat template, so it is a base model and cannot hold a conversation; use an instruct model"
+            " or put a chat_template.jinja beside its tokenizer.json"
+        )
+    model_format, why = choose_format(choice, files, files.chat_template)
+    trained = files.context_length or DEFAULT_CONTEXT
+    if choice.context_length and choice.context_length > trained:
+        raise ConfigError(f"--context-length {choice.context_length} is more than the {trained} tokens {files.name} was trained for")
+    return Model(
+        name=choice.name or files.name,
+        files=files,
+        template=files.chat_template,
+        model_format=model_format,
+        why=why,
+        context_length=choice.context_length or trained,
+    )
+
+
+def load_mock_model(choice: ModelChoice, template: str) -> Model:
+    """The mock model: a borrowed tokenizer, the project's own template, every turn's reasoning kept."""
+    files = load_model_files(choice.path)
+    named = resolve(choice.tool_call_parser or "qwen3_coder", choice.reasoning_parser or "qwen3")
+    family = msgspec.structs.replace(named.family, replay=ReplayPolicy(keep="all"))
+    return Model(
+        name=choice.name or "antiphon-mock",
+        files=files,
+        template=template,
+        model_format=msgspec.structs.replace(named, family=family),
+        why="the mock template was written for it",
+        context_length=choice.context_length or 262_144,
+    )
+
+
+def choose_format(choice: ModelChoice, files: ModelFiles, template: str) -> tuple[ModelFormat, str]:
+    """The family and the reason for it: named by the operator, else read from the template."""
+    found = detect(template, files.tokenizer.added_tokens, files.architectures)
+    tool_parser = choice.tool_call_parser or found.tool_parser
+    reasoning_parser = choice.reasoning_parser or found.reasoning_parser
+    if choice.tool_call_parser or choice.reasoning_parser:
+        return resolve(tool_parser, reasoning_parser), "named on the command line"
+    return resolve(tool_parser, reasoning_parser), found.reason

@@ -1,0 +1,81 @@
+"""The OpenAPI document: what is here, in the vendors' own terms. Bodies are described by reference to the vendors' APIs."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from antiphon import __version__
+
+_TEXT: dict[str, str] = {
+    "/v1/messages": "Anthropic Messages: one turn, streamed (`stream: true`) or whole.",
+    "/v1/messages/count_tokens": "Exact number of prompt tokens the same /v1/messages request would have.",
+    "/v1/chat/completions": "OpenAI Chat Completions: one turn, streamed (`stream: true`) or whole.",
+    "/v1/models": "The served model, in OpenAI's, Anthropic's or Codex's catalog shape.",
+    "/v1/models/{model_id}": "One model; ids may contain slashes.",
+    "/health": "200 when a turn could start now, else 503.",
+    "/openapi.json": "This document.",
+    "/": "Service name and model.",
+    "/api/hello": "Connection probe of Claude Code.",
+    "/api/event_logging/batch": "Accepted and dropped.",
+}
+
+_MESSAGE_LIST = {"type": "array", "minItems": 1, "items": {"type": "object", "required": ["role"]}}
+_BODIES: dict[str, dict[str, Any]] = {
+    "/v1/messages": {
+        "type": "object",
+        "required": ["model", "max_tokens", "messages"],
+        "properties": {
+            "model": {"type": "string"},
+            "max_tokens": {"type": "integer", "minimum": 1},
+            "messages": _MESSAGE_LIST,
+            "system": {"description": "string or text blocks"},
+            "tools": {"type": "array"},
+            "tool_choice": {"type": "object"},
+            "thinking": {"type": "object"},
+            "stop_sequences": {"type": "array", "items": {"type": "string"}},
+            "temperature": {"type": "number"},
+            "stream": {"type": "boolean"},
+        },
+    },
+    "/v1/messages/count_tokens": {
+        "type": "object",
+        "required": ["model", "messages"],
+        "properties": {"model": {"type": "string"}, "messages": _MESSAGE_LIST, "system": {}, "tools": {"type": "array"}},
+    },
+    "/v1/chat/completions": {
+        "type": "object",
+        "required": ["model", "messages"],
+        "properties": {
+            "model": {"type": "string"},
+            "messages": _MESSAGE_LIST,
+            "tools": {"type": "array"},
+            "tool_choice": {"description": "auto, none, required, or a named function"},
+            "max_completion_tokens": {"type": "integer", "minimum": 1},
+            "reasoning_effort": {"type": "string"},
+            "stop": {"description": "string or list of strings"},
+            "stream": {"type": "boolean"},
+            "stream_options": {"type": "object"},
+        },
+    },
+}
+
+
+def openapi_document(routes: Iterable[tuple[str, set[str]]]) -> bytes:
+    """OpenAPI 3.1 as JSON for the routes that are really mounted."""
+    paths: dict[str, Any] = {}
+    for route, methods in routes:
+        path = route.replace(":path}", "}")
+        operations: dict[str, Any] = {}
+        for method in sorted(methods - {"HEAD"}):
+            operation: dict[str, Any] = {
+                "summary": _TEXT[path],
+                "responses": {"200": {"description": "Success"}, "default": {"description": "The surface's own error envelope"}},
+            }
+            if "{model_id}" in path:
+                operation["parameters"] = [{"name": "model_id", "in": "path", "required": True, "schema": {"type": "string"}}]
+            if path in _BODIES:
+                operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": _BODIES[path]}}}
+            operations[method.lower()] = operation
+        paths[path] = operations
+    return msgspec.json.encode({"openapi": "3.1.0", "info": {"title": "Antiphon", "version": __version__}, "paths": paths})

@@ -1,0 +1,126 @@
+"""`antiphon parse --jsonl`: the parsers on cases from standard input, one JSON object a line in and out."""
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from antiphon_parsers import Parser, resolve
+from antiphon_turns import (
+    Anomaly,
+    Assembler,
+    CallSegment,
+    Event,
+    Opening,
+    Segment,
+    TextSegment,
+    Tool,
+    ids,
+    stop_reason,
+)
+from antiphon_turns.errors import ConfigError
+
+TURN_TAG = ids.turn_tag(bytes(ids.TAG_BYTES))
+LONGEST_RANDOM_CUT = 7
+
+
+class CaseTool(msgspec.Struct, frozen=True):
+    name: str
+    parameters: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """One input line. `chunks` are read by cut "given", `text` by every other cut."""
+
+    id: str | int | None = None
+    parser: str | None = None
+    reasoning_parser: str | None = None
+    tools: tuple[CaseTool, ...] = ()
+    text: str | None = None
+    chunks: tuple[str, ...] | None = None
+    opening: Literal["text", "reasoning", "undecided", "rendered"] = "undecided"
+    prompt_tail: str = ""
+    cut: str = "whole"
+    finish: Literal["stop", "length"] = "stop"
+    events: bool = False
+
+
+def parse_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """An output line for every input line; a bad line gives `{"id", "error"}` and the next ones still run."""
+    for line in lines:
+        if not line.strip():
+            continue
+        case_id: Any = None
+        try:
+            raw = msgspec.json.decode(line)
+            case_id = raw.get("id") if isinstance(raw, dict) else None
+            case = msgspec.json.decode(line, type=Case)
+            result = parse_case(case)
+        except (msgspec.MsgspecError, ConfigError, ValueError) as error:
+            result = {"id": case_id, "error": error.message if isinstance(error, ConfigError) else str(error)}
+        yield msgspec.json.encode(result)
+
+
+def parse_case(case: Case) -> dict[str, Any]:
+    """Runs one case. Raises ConfigError for an unknown parser, ValueError for a case that makes no sense."""
+    model_format = resolve(case.parser, case.reasoning_parser)
+    tools = tuple(Tool(name=tool.name, parameters=bytes(tool.parameters).decode()) for tool in case.tools)
+    parser = Parser(model_format.grammar, tools=tools, opening=Opening(case.opening, case.prompt_tail), turn_tag=TURN_TAG)
+    assembler = Assembler()
+    log: list[tuple[int, Event]] = []
+    index = -1
+    for index, chunk in enumerate(cut(case)):
+        log.extend((index, event) for event in parser.feed(chunk))
+    log.extend((index + 1, event) for event in parser.finish(case.finish))
+    for _, event in log:
+        assembler.push(event)
+    result: dict[str, Any] = {
+        "id": case.id,
+        "segments": [show_segment(segment) for segment in assembler.segments],
+        "incomplete": parser.incomplete,
+        "anomalies": [show_anomaly(anomaly) for anomaly in assembler.anomalies],
+        "stop_reason": stop_reason(assembler.segments, case.finish, None),
+    }
+    if case.events:
+        result["events"] = log
+    return result
+
+
+def cut(case: Case) -> Sequence[str]:
+    """The feeds of a case. "random:SEED" gives pieces of 1 to 7 characters, the same for the same seed."""
+    if case.cut == "given":
+        if case.chunks is None:
+            raise ValueError('cut "given" needs "chunks"')
+        return case.chunks
+    text = case.text if case.text is not None else "".join(case.chunks or ())
+    if case.cut == "whole":
+        return [text]
+    if case.cut == "chars":
+        return list(text)
+    kind, _, seed = case.cut.partition(":")
+    if kind != "random":
+        raise ValueError(f"unknown cut {case.cut!r}; use whole, chars, given or random:SEED")
+    draw = random.Random(seed)
+    pieces, at = [], 0
+    while at < len(text):
+        size = draw.randint(1, LONGEST_RANDOM_CUT)
+        pieces.append(text[at : at + size])
+        at += size
+    return pieces
+
+
+def show_segment(segment: Segment) -> dict[str, Any]:
+    """A segment as the output spells it; whole calls also carry their arguments as JSON."""
+    if isinstance(segment, CallSegment):
+        shown: dict[str, Any] = {"kind": "tool_call", "name": segment.name, "arguments_raw": segment.arguments, "status": segment.status}
+        if segment.status != "truncated":
+            shown["arguments"] = msgspec.Raw(segment.arguments.encode())
+        return shown
+    kind = "text" if isinstance(segment, TextSegment) else "reasoning"
+    return {"kind": kind, "text": segment.text, "status": segment.status}
+
+
+def show_anomaly(anomaly: Anomaly) -> dict[str, str]:
+    """An anomaly without its event tag."""
+    return {"code": anomaly.code, "detail": anomaly.detail}

@@ -1,0 +1,207 @@
+"""`antiphon serve`: loads the model, starts the engine, serves HTTP, and ends cleanly."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from importlib.resources import files as package_files
+from pathlib import Path
+
+import msgspec
+import uvicorn
+from rich.console import Console
+from rich.logging import RichHandler
+from starlette.applications import Starlette
+
+from antiphon.app import build_app
+from antiphon.banner import show_banner
+from antiphon.config import Settings
+from antiphon.engines.base import Engine
+from antiphon.engines.default_model import DEFAULT_MODEL_NAME, default_model_path
+from antiphon.engines.embedded import EmbeddedEngine
+from antiphon.engines.mock import MockEngine, MockOptions, load_script
+from antiphon.model import Model, ModelChoice, load_mock_model, load_model
+from antiphon.pipeline import Pipeline, PipelineOptions
+from antiphon.stabilize import ANTHROPIC_PREAMBLE
+from antiphon.trace import TokenTrace
+from antiphon_turns.errors import ConfigError
+
+log = logging.getLogger("antiphon")
+
+
+def run_server(settings: Settings) -> int:
+    """Runs until a signal; returns the exit status. Raises ConfigError before anything is served."""
+    console = Console(stderr=True)
+    logging.basicConfig(level=settings.log_level.upper(), format="%(message)s", handlers=[RichHandler(console=console, show_path=False)])
+    listener = bind(settings)
+    try:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            return runner.run(Server(settings, console, listener).run())
+    finally:
+        listener.close()
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop where it exists, else the standard loop."""
+    try:
+        import uvloop  # noqa: PLC0415 - not on every platform
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def bind(settings: Settings) -> socket.socket:
+    """Takes the port before anything slow starts. Raises ConfigError when it is taken."""
+    family = socket.AF_INET6 if ":" in settings.http_host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.http_host, settings.http_port))
+    except OSError as error:
+        listener.close()
+        where = f"{settings.http_host}:{settings.http_port}"
+        raise ConfigError(f"cannot listen on {where}: {error.strerror}; choose another with --http-port") from error
+    return listener
+
+
+class Server:
+    """One process: one model, one engine, one HTTP server."""
+
+    def __init__(self, settings: Settings, console: Console, listener: socket.socket) -> None:
+        self._settings = settings
+        self._console = console
+        self._listener = listener
+
+    async def run(self) -> int:
+        """Loads, serves, drains."""
+        settings = self._settings
+        started = time.monotonic()
+        with self._console.status("Loading the model ..."):
+            model, engine = build(settings)
+            await engine.start()
+        trace = TokenTrace(settings.trace_tokens)
+        try:
+            pipeline = Pipeline(model, engine, options=options_of(settings), trace=trace, random_bytes=os.urandom)
+            app = build_app(pipeline, settings, created=int(time.time()))
+            host, port = self._listener.getsockname()[:2]
+            show_banner(
+                self._console,
+                url=f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}",
+                model=model,
+                engine=settings.engine,
+                load_seconds=time.monotonic() - started,
+            )
+            stop = asyncio.Event()
+            with stop_signals(stop):
+                await serve_http(app, self._listener, grace=settings.shutdown_grace_seconds, stop=stop)
+        finally:
+            await engine.close()
+            trace.close()
+        self._console.print("Antiphon has stopped.")
+        return 0
+
+
+async def serve_http(app: Starlette, listener: socket.socket, *, grace: float, stop: asyncio.Event) -> None:
+    """Serves until `stop` is set; then running turns get `grace` seconds."""
+    config = uvicorn.Config(
+        app,
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=max(1, round(grace)),
+        backlog=1024,
+    )
+    server = QuietServer(config)
+
+    async def watch() -> None:
+        await stop.wait()
+        log.info("stopping: running turns have %.0f s to finish", grace)
+        server.should_exit = True
+
+    watcher = asyncio.create_task(watch())
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        watcher.cancel()
+
+
+@contextlib.contextmanager
+def stop_signals(stop: asyncio.Event) -> Iterator[None]:
+    """SIGINT and SIGTERM set `stop`; a second one ends the process the default way."""
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+
+    def on_signal() -> None:
+        stop.set()
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+    for number in numbers:
+        loop.add_signal_handler(number, on_signal)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+class QuietServer(uvicorn.Server):
+    """Leaves signals to us, so that a stop is an ordinary end with status 0."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Captures nothing."""
+        yield
+
+
+def options_of(settings: Settings) -> PipelineOptions:
+    """The pipeline's part of the settings."""
+    return PipelineOptions(
+        rules=(ANTHROPIC_PREAMBLE,) if settings.strip_anthropic_preamble else (),
+        argument_streaming=settings.argument_streaming,
+        cut_calls=settings.cut_calls,
+    )
+
+
+def build(settings: Settings) -> tuple[Model, Engine]:
+    """Model and engine of the settings. Raises ConfigError."""
+    choice = ModelChoice(
+        path=settings.model_path or default_model_path(),
+        name=settings.model_name,
+        context_length=settings.context_length,
+        tool_call_parser=settings.tool_call_parser,
+        reasoning_parser=settings.reasoning_parser,
+    )
+    if settings.engine == "mock":
+        return build_mock(settings, choice)
+    if not is_gguf(choice.path):
+        raise ConfigError(f"the embedded engine needs a .gguf file, and {choice.path} is none; a folder works with --engine mock")
+    if settings.model_path is None and choice.name is None:
+        choice = msgspec.structs.replace(choice, name=DEFAULT_MODEL_NAME)
+    model = load_model(choice)
+    return model, EmbeddedEngine(choice.path, context_length=model.context_length, threads=settings.threads)
+
+
+def build_mock(settings: Settings, choice: ModelChoice) -> tuple[Model, Engine]:
+    """The scripted engine with the project's own template, or with a given model's."""
+    if settings.model_path is None:
+        template = (package_files("antiphon.engines") / "mock_template.jinja").read_text("utf-8")
+        model = load_mock_model(choice, template)
+    else:
+        model = load_model(choice)
+    rules = load_script(settings.mock_script) if settings.mock_script else ()
+    options = MockOptions(chunk_tokens=settings.mock_chunk_tokens, token_delay_ms=settings.mock_token_delay_ms)
+    return model, MockEngine(model.tokenizer, model.family.frame, rules=rules, options=options)
+
+
+def is_gguf(path: Path) -> bool:
+    """Whether the path is one GGUF file."""
+    return path.is_file() and path.suffix.lower() == ".gguf"

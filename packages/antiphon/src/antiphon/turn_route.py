@@ -1,0 +1,150 @@
+"""The route of a turn: body in, stream or unary body out. Both seams are here: what the wire sent and what the wire gets."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from starlette.types import Receive, Scope, Send
+
+from antiphon.http import ClientGone, Disconnect, EventStream, headers_of, read_json_body, send_response
+from antiphon.pipeline import Pipeline, Prepared
+from antiphon.surfaces import Call, Projector, Surface
+from antiphon_turns import Event, StopReason, TurnEnd
+from antiphon_turns.errors import AntiphonError, InternalError
+
+log = logging.getLogger("antiphon")
+
+# A failing engine is worth a real HTTP status, so headers wait this long for its first tokens, and no longer.
+START_GRACE_SECONDS = 0.5
+
+
+class TurnRoute:
+    """An ASGI endpoint for one surface."""
+
+    def __init__(self, pipeline: Pipeline, surface: Surface, *, body_limit: int, keepalive_seconds: float) -> None:
+        self._pipeline = pipeline
+        self._surface = surface
+        self._body_limit = body_limit
+        self._keepalive_seconds = keepalive_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request; whatever goes wrong, the client gets the surface's own error."""
+        tag = self._pipeline.new_tag()
+        answer = Answer(self._pipeline, self._surface, send, tag=tag, keepalive_seconds=self._keepalive_seconds)
+        headers = headers_of(scope)
+        try:
+            body = await read_json_body(headers, receive, limit=self._body_limit)
+            call = self._surface.ingest(body, headers)
+            prepared = await self._pipeline.prepare(call.turn)
+            async with Disconnect(receive) as client:
+                await answer.run(call, prepared)
+            if client.gone:
+                answer.abandon()
+                log.info("%s %s: the client went away", self._surface.name, answer.request_id)
+        except ClientGone:
+            return
+        except AntiphonError as error:
+            await answer.refuse(error)
+        except Exception:  # noqa: BLE001 - the wire seam: nothing may leave a client without an answer
+            log.exception("%s %s failed", self._surface.name, answer.request_id)
+            await answer.refuse(InternalError("the server hit a fault of its own; its log has the details"))
+
+
+class Answer:
+    """What leaves for one request: a refusal, a stream, or a body."""
+
+    def __init__(self, pipeline: Pipeline, surface: Surface, send: Send, *, tag: str, keepalive_seconds: float) -> None:
+        self._pipeline = pipeline
+        self._surface = surface
+        self._send = send
+        self._tag = tag
+        self._keepalive_seconds = keepalive_seconds
+        self._stream: EventStream | None = None
+        self._projector: Projector | None = None
+        self.request_id = f"req_{tag}"
+
+    async def run(self, call: Call, prepared: Prepared) -> None:
+        """Runs the turn. Raises AntiphonError only while nothing has been sent."""
+        self._projector = projector = call.projector(self.request_id, int(time.time()))
+        turn = self._pipeline.run(
+            prepared, turn_tag=self._tag, request_id=self.request_id, argument_streaming=call.argument_streaming
+        )
+        headers = [(self._surface.request_id_header, self.request_id), *notes(prepared)]
+        started = time.monotonic()
+        async with aclosing(turn):
+            if call.turn.stream:
+                reason = await self._run_stream(turn, projector, headers)
+            else:
+                reason = await self._run_unary(turn, projector, headers)
+        log.info(
+            "%s %s: %d prompt tokens, %s after %.2f s%s",
+            self._surface.name,
+            self.request_id,
+            len(prepared.prompt.ids),
+            reason,
+            time.monotonic() - started,
+            f", ignored fields: {', '.join(call.turn.ignored)}" if call.turn.ignored else "",
+        )
+
+    async def _run_unary(self, turn: AsyncGenerator[list[Event], None], projector: Projector, headers: list[tuple[str, str]]) -> StopReason:
+        reason: StopReason = "error"
+        async for batch in turn:
+            for event in batch:
+                projector.push(event)
+                reason = event.stop_reason if isinstance(event, TurnEnd) else reason
+        await send_response(self._send, 200, [*headers, ("content-type", "application/json")], projector.body())
+        return reason
+
+    async def _run_stream(self, turn: AsyncGenerator[list[Event], None], projector: Projector, headers: list[tuple[str, str]]) -> StopReason:
+        opening = await anext(turn)
+        first = asyncio.ensure_future(anext(turn, []))
+        try:
+            await asyncio.wait({first}, timeout=START_GRACE_SECONDS)
+            if first.done():
+                first.result()
+            stream = self._stream = EventStream(self._send, keepalive=projector.keepalive(), interval=self._keepalive_seconds)
+            await stream.open(headers)
+            await stream.write(b"".join(map(projector.push, opening)))
+            batch: list[Event] = await first
+        finally:
+            if not first.done():
+                first.cancel()
+                await asyncio.wait({first})
+        while True:
+            data = b"".join(map(projector.push, batch))
+            if data:
+                await stream.write(data)
+            if batch and isinstance(batch[-1], TurnEnd):
+                break
+            batch = await anext(turn)
+        await stream.close()
+        return batch[-1].stop_reason
+
+    async def refuse(self, error: AntiphonError) -> None:
+        """An error response, or an in-band error when the stream is open already."""
+        log.warning("%s %s: %s", self._surface.name, self.request_id, error.message)
+        if self._stream is not None and self._projector is not None:
+            await self._stream.write(self._projector.fail(error))
+            await self._stream.close()
+            return
+        status, headers, body = self._surface.error(error, self.request_id)
+        await send_response(self._send, status, headers.items(), body)
+
+    def abandon(self) -> None:
+        """Stops what still runs for a client that has gone."""
+        if self._stream is not None:
+            self._stream.abandon()
+
+
+def notes(prepared: Prepared) -> list[tuple[str, str]]:
+    """What the server did to the request, as response headers."""
+    found = []
+    if prepared.prompt.request.ignored:
+        found.append(("x-antiphon-ignored", ", ".join(prepared.prompt.request.ignored)))
+    if prepared.prompt.stabilized:
+        found.append(("x-antiphon-stabilized", ", ".join(prepared.prompt.stabilized)))
+    if prepared.clamped:
+        found.append(("x-antiphon-max-tokens", str(prepared.max_tokens)))
+    return found

@@ -1,0 +1,87 @@
+"""A real server on loopback in this process, with the scripted engine behind it."""
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+
+from antiphon.app import build_app
+from antiphon.config import Settings
+from antiphon.pipeline import Pipeline
+from antiphon.serve import bind, build, options_of, serve_http
+from antiphon.trace import TokenTrace
+
+
+class Running:
+    """A started server: its address, its pipeline, and an HTTP client."""
+
+    def __init__(self, url: str, pipeline: Pipeline, trace_path: Path | None) -> None:
+        self.url = url
+        self.pipeline = pipeline
+        self.trace_path = trace_path
+        self.http = httpx.Client(base_url=url, timeout=20)
+
+    def traced(self) -> list[dict]:
+        """The token trace so far."""
+        return [msgspec.json.decode(line) for line in self.trace_path.read_bytes().splitlines()]
+
+    def running_turns(self) -> int:
+        """What /health says of turns in flight."""
+        return self.http.get("/health").json()["running_turns"]
+
+
+@contextlib.contextmanager
+def run(settings: Settings) -> Iterator[Running]:
+    listener = bind(settings)
+    listener.listen()
+    model, engine = build(settings)
+    trace = TokenTrace(settings.trace_tokens)
+    pipeline = Pipeline(model, engine, options=options_of(settings), trace=trace, random_bytes=os.urandom)
+    app = build_app(pipeline, settings, created=1_700_000_000)
+    loop = asyncio.new_event_loop()
+    up = threading.Event()
+    holder: dict = {}
+
+    async def main() -> None:
+        await engine.start()
+        stop = asyncio.Event()
+        holder["stop"] = lambda: loop.call_soon_threadsafe(stop.set)
+        up.set()
+        await serve_http(app, listener, grace=1, stop=stop)
+        await engine.close()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(main()))
+    thread.start()
+    assert up.wait(20)
+    running = Running(f"http://127.0.0.1:{listener.getsockname()[1]}", pipeline, settings.trace_tokens)
+    try:
+        yield running
+    finally:
+        running.http.close()
+        holder["stop"]()
+        thread.join(20)
+        loop.close()
+        listener.close()
+        trace.close()
+
+
+@pytest.fixture
+def serve_mock(tmp_path):
+    """serve_mock(rules, **settings) -> Running; everything is stopped at the end of the test."""
+    with contextlib.ExitStack() as stack:
+
+        def start(rules=(), **settings):
+            script = None
+            if rules:
+                script = tmp_path / f"script{len(list(tmp_path.iterdir()))}.jsonl"
+                script.write_bytes(b"\n".join(msgspec.json.encode(rule) for rule in rules))
+            settings.setdefault("trace_tokens", tmp_path / "tokens.jsonl")
+            return stack.enter_context(run(Settings(engine="mock", http_port=0, mock_script=script, **settings)))
+
+        yield start

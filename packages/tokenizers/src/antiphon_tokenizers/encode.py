@@ -1,0 +1,52 @@
+"""From prompt pieces to token ids, with an early end for prompts that do not fit."""
+
+from antiphon_tokenizers.renderer import Rendered
+from antiphon_tokenizers.tokenizer import Tokenizer
+from antiphon_turns.errors import ContextOverflow
+
+_COUNTED = 8
+
+
+def encode(rendered: Rendered, tokenizer: Tokenizer, *, limit: int) -> list[int]:
+    """The prompt's ids, at most `limit` of them. Raises ContextOverflow when there are more.
+
+    The number it names is exact up to eight times the limit. Beyond, counting stops and it is a lower bound, so that
+    refusing takes time and memory in proportion to the limit, not to the prompt.
+
+    A tokenizer that is not `splittable` gets the whole text at once, which is exact. When that would turn client text
+    into control tokens, the prompt is encoded in pieces after all: ids next to a control token may then differ from
+    the model's habit, but control stays what the template wrote.
+    """
+    ceiling = limit * _COUNTED
+    floor = tokenizer.token_floor(sum(1 if isinstance(piece, int) else len(piece) for piece in rendered.pieces))
+    if floor > ceiling:
+        raise ContextOverflow(floor, limit)
+    ids = _in_pieces(rendered, tokenizer, limit, ceiling)
+    if not tokenizer.splittable:
+        whole = tokenizer.encode(rendered.text, added=True)
+        control = frozenset(tokenizer.control_tokens.values())
+        if [i for i in whole if i in control] == [i for i in rendered.pieces if isinstance(i, int)]:
+            ids = whole
+    if len(ids) > limit:
+        raise ContextOverflow(len(ids), limit)
+    return ids
+
+
+def _in_pieces(rendered: Rendered, tokenizer: Tokenizer, limit: int, ceiling: int) -> list[int]:
+    ids: list[int] = []
+    cache = tokenizer.cache
+    for piece in rendered.pieces:
+        if isinstance(piece, int):
+            ids.append(piece)
+            continue
+        known = cache.get(piece)
+        if known is not None:
+            ids.extend(known)
+            continue
+        start = len(ids)
+        for part in tokenizer.encode_steps(piece):
+            ids += part
+            if len(ids) > ceiling:
+                raise ContextOverflow(len(ids), limit)
+        cache.put(piece, ids[start:])
+    return ids

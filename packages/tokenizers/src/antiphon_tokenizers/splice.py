@@ -1,0 +1,37 @@
+"""Past turns through the frame: a template renders a slot as the turn's content, and everything between the frame's
+header and its end of turn is replaced by the turn's own text (design: "Splicing")."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from antiphon_turns import Frame
+
+
+class Spliced(NamedTuple):
+    """`end` is the place behind the last turn put in (0: none); `missing` are the slots whose frame was not found."""
+
+    text: str
+    end: int
+    missing: frozenset[str]
+
+
+def splice(text: str, turns: Mapping[str, str], frame: Frame) -> Spliced:
+    """Replaces each slot's frame content by its turn, in the order of `turns`. The text around a slot without a
+    frame stays as it is."""
+    parts: list[str] = []
+    missing: set[str] = set()
+    cursor = size = end = 0
+    for slot, turn in turns.items():
+        place = text.find(slot, cursor)
+        header = text.rfind(frame.assistant_header, cursor, place) if place >= 0 else -1
+        stop = text.find(frame.end_of_turn, place + len(slot)) if header >= 0 else -1
+        # A header before the end means that the template left this turn's end out.
+        if stop < 0 or text.find(frame.assistant_header, place, stop) >= 0:
+            missing.add(slot)
+            continue
+        start = header + len(frame.assistant_header)
+        parts += (text[cursor:start], turn)
+        size += start - cursor + len(turn)
+        cursor, end = stop, size
+    parts.append(text[cursor:])
+    return Spliced("".join(parts), end, frozenset(missing))
