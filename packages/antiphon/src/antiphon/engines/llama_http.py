@@ -1,7 +1,9 @@
 """The `/completion` protocol of a llama.cpp server with token ids both ways: request bodies and event parsing, no I/O.
 
 Observed on xllamacpp 2026.10 (llama.cpp build 11549). Events are separated by an empty line; lines that do not start with
-`data: ` are comments (pings). Progress events carry a dummy token and must not be read as output.
+`data: ` are comments (pings). Progress events carry a dummy token and must not be read as output. The server sends nothing for a
+token that leaves a character incomplete, and with the one that completes it sends the whole text but only that last id: `Gaps`
+notices by the running count.
 """
 
 from typing import Any
@@ -30,9 +32,12 @@ class ServerError(msgspec.Struct):
 
 
 class Event(msgspec.Struct):
-    """One server event; `stop_type` ("eos", "limit", "word") counts in the last one, which has `stop`."""
+    """One server event; `stop_type` ("eos", "limit", "word") counts in the last one, which has `stop`. `tokens_predicted`
+    counts the ids sampled so far, this event's included."""
 
     tokens: list[int] = []
+    content: str = ""
+    tokens_predicted: int = 0
     stop: bool = False
     stop_type: str = ""
     prompt_progress: Progress | None = None
@@ -110,6 +115,21 @@ def error_message(body: bytes) -> str:
         return _decode_error(body).error.message
     except msgspec.MsgspecError:
         return body[:200].decode("utf-8", "replace")
+
+
+class Gaps:
+    """Counts ids to find those the server kept to itself."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+
+    def before(self, event: Event) -> int:
+        """How many ids are missing in front of this event's. To be asked once for every event."""
+        if event.prompt_progress is not None:
+            return 0
+        missing = event.tokens_predicted - self._seen - len(event.tokens)
+        self._seen = event.tokens_predicted
+        return missing if event.content else 0
 
 
 class EventReader:
