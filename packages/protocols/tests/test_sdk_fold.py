@@ -103,7 +103,7 @@ def gated(events: list[Event], gate: tuple[Any, Any]) -> list[Event]:
     """The events as a projector gets them, checked again: indices stay dense, readiness stays last."""
     call_gate = CallGate(TOOLS, streaming=gate[0], cut=gate[1])
     passed = [out for event in events for out in call_gate.push(event)]
-    checker = OrderChecker()
+    checker = OrderChecker(poisoned=gate[0] == "incremental")
     for event in passed:
         checker.push(event)
     checker.finish()

@@ -22,15 +22,16 @@ USAGE = Usage(prompt_tokens=1)
 START, END = TurnStart("tag", "m", 1), TurnEnd("end_turn", USAGE)
 CALL, READY = SegmentStart(0, "tool_call", "c", "run"), CallReady(0, "c", "run", "{}")
 BRACES, CLOSED = SegmentDelta(0, "{}"), SegmentEnd(0)
-TEXT = SegmentStart(0, "text")
+TEXT, WORD = SegmentStart(0, "text"), SegmentDelta(0, "a")
 
 LAWFUL: list[tuple[str, list[Event]]] = [
     ("empty turn", [START, END]),
-    ("text", [START, TEXT, SegmentDelta(0, "a"), CLOSED, END]),
+    ("text", [START, TEXT, WORD, CLOSED, END]),
     ("call", [START, CALL, BRACES, CLOSED, READY, END]),
     ("cut call", [START, CALL, SegmentDelta(0, "{"), SegmentEnd(0, "truncated"), END]),
-    ("notes anywhere", [START, Anomaly("a"), TEXT, UsageUpdate(USAGE), CLOSED, Anomaly("b"), END]),
-    ("two segments", [START, TEXT, CLOSED, SegmentStart(1, "reasoning"), SegmentEnd(1), END]),
+    ("notes anywhere", [START, Anomaly("a"), TEXT, UsageUpdate(USAGE), WORD, CLOSED, Anomaly("b"), END]),
+    ("two segments", [START, TEXT, WORD, CLOSED, SegmentStart(1, "reasoning"), SegmentDelta(1, "r"), SegmentEnd(1), END]),
+    ("cut call without a byte", [START, CALL, SegmentEnd(0, "truncated"), END]),
 ]
 
 UNLAWFUL: list[tuple[str, list[Event]]] = [
@@ -41,7 +42,12 @@ UNLAWFUL: list[tuple[str, list[Event]]] = [
     ("end with an open segment", [START, TEXT, END]),
     ("two open", [START, TEXT, SegmentStart(1, "text")]),
     ("index gap", [START, SegmentStart(1, "text")]),
-    ("index again", [START, TEXT, CLOSED, TEXT]),
+    ("index again", [START, TEXT, WORD, CLOSED, TEXT]),
+    ("empty segment", [START, TEXT, CLOSED]),
+    ("note before ready", [START, CALL, BRACES, CLOSED, Anomaly("a")]),
+    ("more behind the closer", [START, CALL, BRACES, SegmentDelta(0, " ")]),
+    ("carrier on a call", [START, CALL, BRACES, SegmentEnd(0, carrier="x")]),
+    ("cut but whole", [START, CALL, BRACES, SegmentEnd(0, "truncated")]),
     ("delta of another", [START, TEXT, SegmentDelta(1, "a")]),
     ("delta without a segment", [START, SegmentDelta(0, "a")]),
     ("empty delta", [START, TEXT, SegmentDelta(0, "")]),
@@ -55,7 +61,7 @@ UNLAWFUL: list[tuple[str, list[Event]]] = [
     ("next before ready", [START, CALL, BRACES, CLOSED, SegmentStart(1, "text")]),
     ("ready while open", [START, CALL, BRACES, READY]),
     ("ready twice", [START, CALL, BRACES, CLOSED, READY, READY]),
-    ("cut but ready", [START, CALL, BRACES, SegmentEnd(0, "truncated"), READY]),
+    ("cut but ready", [START, CALL, SegmentDelta(0, "{"), SegmentEnd(0, "truncated"), READY]),
     ("text is ready", [START, TEXT, SegmentDelta(0, "{}"), CLOSED, READY]),
     ("other name", [START, CALL, BRACES, CLOSED, CallReady(0, "c", "x", "{}")]),
     ("other arguments", [START, CALL, BRACES, CLOSED, CallReady(0, "c", "run", "{ }")]),
@@ -85,6 +91,11 @@ def test_a_bare_stream_has_no_frame(frame: Event) -> None:
         OrderChecker(framed=False).push(frame)
 
 
-def test_nothing_may_be_left_open() -> None:
+@pytest.mark.parametrize("events", [[START, TEXT], [START], []])
+def test_nothing_may_be_left_open(events: list[Event]) -> None:
     with pytest.raises(OrderError):
-        check_order([START, TEXT])
+        check_order(events)
+
+
+def test_behind_an_incremental_gate_a_cut_call_is_closed() -> None:
+    check_order([START, CALL, BRACES, SegmentEnd(0, "truncated"), END], poisoned=True)

@@ -53,7 +53,7 @@ def gated(events: list[Event], streaming: ArgumentStreaming, cut: CutCalls = "ho
     check_order(events)
     gate = CallGate(TOOLS, streaming=streaming, cut=cut)
     passed = [out for event in events for out in gate.push(event)]
-    check_order(passed)
+    check_order(passed, poisoned=streaming == "incremental")
     return passed
 
 
@@ -103,6 +103,20 @@ def test_recover_a_cut_call_becomes_one_its_tool_refuses(reason: StopReason) -> 
 def test_recover_stays_honest_where_an_empty_object_might_run(name: str) -> None:
     events = framed(call(0, ["{"], name=name, status="truncated"), stop="max_tokens")
     assert gated(events, "whole", "recover") == framed(stop="max_tokens")
+
+
+@pytest.mark.parametrize("streaming", ["whole", "incremental"])
+def test_where_no_call_is_allowed_none_passes(streaming: ArgumentStreaming) -> None:
+    gate = CallGate(TOOLS, streaming=streaming, cut="recover", allow_calls=False)
+    segments = [text(0, "a"), call(1, ['{"command":"ls"}']), text(2, "b"), call(3, ["{"], status="truncated")]
+    passed = [out for event in framed(*segments, stop="tool_use") for out in gate.push(event)]
+    assert passed == framed(text(0, "a"), [Anomaly("call_not_allowed", "run")], text(1, "b"), stop="end_turn")
+
+
+def test_recover_stays_honest_where_every_required_parameter_has_a_default() -> None:
+    schema = {"properties": {"command": {"type": "string", "default": "ls"}}, "required": ["command"]}
+    gate = CallGate([Tool(name="run", parameters=json.dumps(schema))], streaming="whole", cut="recover")
+    assert [out for event in call(0, ["{"], status="truncated") for out in gate.push(event)] == []
 
 
 def test_withheld_and_replaced_calls_are_counted() -> None:

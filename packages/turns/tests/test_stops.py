@@ -48,7 +48,7 @@ def test_the_stop_that_is_complete_first_wins(stops: list[str], pieces: list[str
     assert run(stops, text_events(*pieces))[:2] == (text, matched)
 
 
-@given(st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=3), st.text("abc", max_size=20), st.data())
+@given(st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=3), st.text("abc", min_size=1, max_size=20), st.data())
 def test_any_cut_gives_the_same_text_and_the_first_match(stops: list[str], text: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=5)))
     pieces = [text[low:high] for low, high in zip([0, *cuts], [*cuts, len(text)], strict=True) if low < high]
@@ -82,6 +82,10 @@ def test_only_visible_text_is_searched() -> None:
         CallReady(1, "c", "run", '{"a":"END"}'),
     ]
     assert run(["END"], events)[1:] == (None, events)
+
+
+def test_a_text_that_a_stop_leaves_empty_never_starts() -> None:
+    assert run(["END", ""], text_events("EN", "D", "x")) == ("", "END", [])
 
 
 def test_after_a_match_the_segment_ends_whole_and_later_segments_do_not_pass() -> None:
