@@ -82,7 +82,8 @@ class Generation:
         async with aclosing(self._engine.generate(job)) as chunks:
             async for chunk in chunks:
                 if chunk.cached_tokens is not None and decoder.cached_tokens is None:
-                    decoder.cached_tokens = chunk.cached_tokens
+                    # A later phase finds the earlier ones' output cached too; only the client's prompt counts.
+                    decoder.cached_tokens = min(chunk.cached_tokens, len(self._job.prompt_ids))
                 if chunk.finish is not None:
                     self.finish = chunk.finish
                 yield decoder.feed(chunk.ids, reasoning_only=reasoning_only)
