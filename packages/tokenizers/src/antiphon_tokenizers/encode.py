@@ -5,6 +5,7 @@ from antiphon_tokenizers.tokenizer import Tokenizer
 from antiphon_turns.errors import ContextOverflow
 
 _COUNTED = 8
+_LONG = 262_144
 
 
 def encode(rendered: Rendered, tokenizer: Tokenizer, *, limit: int) -> list[int]:
@@ -21,6 +22,9 @@ def encode(rendered: Rendered, tokenizer: Tokenizer, *, limit: int) -> list[int]
     floor = tokenizer.token_floor(sum(1 if isinstance(piece, int) else len(piece) for piece in rendered.pieces))
     if floor > ceiling:
         raise ContextOverflow(floor, limit)
+    for piece in rendered.pieces:
+        if isinstance(piece, str) and len(piece) > _LONG and (least := tokenizer.rough_floor(piece, ceiling)) > ceiling:
+            raise ContextOverflow(least, limit)
     ids = _in_pieces(rendered, tokenizer, limit, ceiling)
     if not tokenizer.splittable:
         whole = tokenizer.encode(rendered.text, added=True)
