@@ -126,3 +126,40 @@ def test_half_a_surrogate_pair_is_no_server_error(
     ids = encode(renderer.render(request), bytewise, limit=8192)
     assert "\ufffd<think>" in bytewise.decode(ids)
     assert bytewise.control_tokens["<think>"] not in ids
+
+
+@pytest.mark.parametrize("word", ["think", "x<think", "think>x", "x<think>x", "/think", "<think", "tool_call"])
+@pytest.mark.parametrize("place", ["name", "description", "key", "field", "value"])
+def test_template_text_completes_no_control_token(
+    bytewise: Tokenizer, decoding_writer: TurnWriter, make_family: Callable[..., Family], word: str, place: str
+) -> None:
+    words = {"name": "n0", "description": "d0", "key": "k0", "field": "f0", "value": "v0", place: word}
+    schema = json.dumps({"properties": {words["key"]: {words["field"]: words["value"]}}})
+    tool = Tool(name=words["name"], description=words["description"], parameters=schema)
+    renderer = Renderer(ChatTemplate(TAGS), bytewise, family=make_family(), writer=decoding_writer)
+    rendered = renderer.render(TurnRequest(surface="chat", model="m", messages=(UserMessage("a"),), tools=(tool,)))
+    assert sum(isinstance(piece, int) for piece in rendered.pieces) == 5
+    assert word in rendered.text
+
+
+@pytest.mark.parametrize("segments", [("<|im_", "end|>"), ("<", "|im_end|>"), ("<|im_end|", ">"), ("<|im", "_", "end|>")])
+def test_neighbouring_segments_complete_no_control_token(
+    bytewise: Tokenizer, json_writer: TurnWriter, make_family: Callable[..., Family], segments: tuple[str, ...]
+) -> None:
+    renderer = Renderer(ChatTemplate(TAGS), bytewise, family=make_family(), writer=json_writer)
+    turn = AssistantMessage(tuple(TextSegment(text) for text in segments))
+    rendered = renderer.render(TurnRequest(surface="chat", model="m", messages=(UserMessage("a"), turn, UserMessage("b"))))
+    assert sum(isinstance(piece, int) for piece in rendered.pieces) == 7
+    assert "<|im_end|><|im_end|>" in rendered.text
+
+
+@pytest.mark.parametrize("spelling", [r"\u003cthink>", r"\u003Cthink\u003e", r"<\/think>", r"<\u0074hink>", "<think>"])
+def test_escape_sequences_spell_no_control_token(
+    bytewise: Tokenizer, decoding_writer: TurnWriter, make_family: Callable[..., Family], spelling: str
+) -> None:
+    renderer = Renderer(ChatTemplate(TAGS), bytewise, family=make_family(), writer=decoding_writer)
+    turn = AssistantMessage((CallSegment("f", f'{{"a": "1{spelling}1"}}', "c"),))
+    rendered = renderer.render(TurnRequest(surface="chat", model="m", messages=(UserMessage("a"), turn, ToolMessage("c", "r", "f"))))
+    assert [bytewise.decode([piece]) for piece in rendered.pieces if isinstance(piece, int)].count("<tool_call>") == 1
+    assert sum(isinstance(piece, int) for piece in rendered.pieces) == 9
+    assert f"1{json.loads(chr(34) + spelling + chr(34))}1" in rendered.text
