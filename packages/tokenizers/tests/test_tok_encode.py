@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, models, pre_tokenizers
 from tokenizers import Tokenizer as FastTokenizer
 
-from antiphon_tokenizers import ModelFiles, Rendered, RunCache, Tokenizer, encode
+from antiphon_tokenizers import ModelFiles, Rendered, RunCache, Tokenizer, check_size, encode
+from antiphon_turns import AssistantMessage, ReasoningSegment, TextSegment, TurnRequest, UserMessage
 from antiphon_turns.errors import ContextOverflow
 
 
@@ -45,6 +46,32 @@ def test_huge_prompt_is_refused_without_being_encoded(smollm: ModelFiles) -> Non
     misses = tokenizer.cache.misses
     assert 8 * 8192 < _refused(_rendered("a" * 40_000_000), tokenizer, 8192) <= 10_000_000
     assert tokenizer.cache.misses == misses
+
+
+def test_huge_request_is_refused_before_it_is_rendered(smollm: ModelFiles) -> None:
+    def request(text: str) -> TurnRequest:
+        turn = AssistantMessage((ReasoningSegment("r" * 20_000_000), TextSegment(text)))
+        return TurnRequest(surface="chat", model="m", messages=(UserMessage(text), turn))
+
+    with pytest.raises(ContextOverflow):
+        check_size(request("<" * 5_000_000), smollm.tokenizer, limit=8192)
+    check_size(request("<" * 1_000_000), smollm.tokenizer, limit=8192)
+
+
+def test_settings_saved_with_a_tokenizer_do_not_cut_prompts(byte_tokenizer: Callable[..., FastTokenizer]) -> None:
+    fast = byte_tokenizer()
+    fast.enable_truncation(4)
+    fast.enable_padding(length=9)
+    assert len(Tokenizer(fast).encode("abcdef", added=True)) == 6
+
+
+def test_white_space_tokens_are_text() -> None:
+    fast = FastTokenizer(models.BPE(vocab={"a": 0, "Ċ": 1, "ĊĊ": 2, "\n\n": 3}, merges=[("Ċ", "Ċ")]))
+    fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    fast.add_tokens([AddedToken("\n\n", normalized=False), AddedToken("<x>", normalized=False)])
+    tokenizer = Tokenizer(fast)
+    assert list(tokenizer.control_tokens) == ["<x>"]
+    assert tokenizer.encode("a\n\na", added=True) == tokenizer.encode("a\n\na", added=False) == [0, 3, 0]
 
 
 WORDS = st.sampled_from(["word", " and", "\n", "\n\n", "  ", "\t", "12", "x=1;", "中文", "é\u0301", "'s", "...", "\r\n", "_a", " B", "🐉"])

@@ -2,6 +2,7 @@
 
 from antiphon_tokenizers.renderer import Rendered
 from antiphon_tokenizers.tokenizer import Tokenizer
+from antiphon_turns import AssistantMessage, Message, TextSegment, TurnRequest
 from antiphon_turns.errors import ContextOverflow
 
 _COUNTED = 8
@@ -34,6 +35,21 @@ def encode(rendered: Rendered, tokenizer: Tokenizer, *, limit: int) -> list[int]
     if len(ids) > limit:
         raise ContextOverflow(len(ids), limit)
     return ids
+
+
+def check_size(request: TurnRequest, tokenizer: Tokenizer, *, limit: int) -> None:
+    """Raises ContextOverflow when the conversation's text alone is hopelessly beyond the limit: to be asked before a
+    request is rendered. Looks at lengths only; where it is silent, `encode` decides."""
+    floor = tokenizer.token_floor(sum(map(_characters, request.messages)))
+    if floor > limit * _COUNTED:
+        raise ContextOverflow(floor, limit)
+
+
+def _characters(message: Message) -> int:
+    if not isinstance(message, AssistantMessage):
+        return len(message.text)
+    # Reasoning may stay out of the prompt, and so may a cut call.
+    return sum(len(segment.text) for segment in message.segments if isinstance(segment, TextSegment))
 
 
 def _in_pieces(rendered: Rendered, tokenizer: Tokenizer, limit: int, ceiling: int) -> list[int]:

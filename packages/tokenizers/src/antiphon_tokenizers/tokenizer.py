@@ -50,6 +50,9 @@ class Tokenizer:
     """
 
     def __init__(self, fast: FastTokenizer, *, cache_bytes: int = 64 << 20) -> None:
+        # Saved training settings: a prompt cut to 512 tokens in silence would be the worst of bugs.
+        fast.no_truncation()
+        fast.no_padding()
         self._fast = fast
         added = fast.get_added_tokens_decoder()
         self._added = {index: token.content for index, token in sorted(added.items())}
@@ -64,7 +67,8 @@ class Tokenizer:
         self._bytes: dict[int, bytes] = {}
         self._texts: dict[int, str | None] = {}
         self.cache = RunCache(cache_bytes)
-        plain = all(_matches_plainly(token) for token in added.values() if token.content in self.control_tokens)
+        normalizes = fast.normalizer is not None
+        plain = all(_matches_plainly(token, normalizes=normalizes) for token in added.values() if token.content in self.control_tokens)
         self._longest = max(map(len, fast.get_vocab(with_added_tokens=False)), default=1)
         self._proved = plain and self._is_proved_kind()
         self.splittable = self._proved or (plain and self._probe_split())
@@ -232,8 +236,8 @@ def _state(part: Any) -> str:
     return "" if part is None else part.__getstate__().decode()
 
 
-def _matches_plainly(token: AddedToken) -> bool:
-    return not (token.normalized or token.lstrip or token.rstrip or token.single_word)
+def _matches_plainly(token: AddedToken, *, normalizes: bool) -> bool:
+    return not ((token.normalized and normalizes) or token.lstrip or token.rstrip or token.single_word)
 
 
 def _twin(fast: FastTokenizer, kept: list[AddedToken]) -> FastTokenizer:
