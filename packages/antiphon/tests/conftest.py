@@ -71,6 +71,12 @@ def run(settings: Settings) -> Iterator[Running]:
         trace.close()
 
 
+@pytest.fixture(scope="module")
+def run_server():
+    """run_server(settings) as a context manager, for servers that several tests share."""
+    return run
+
+
 @pytest.fixture
 def serve_mock(tmp_path):
     """serve_mock(rules, **settings) -> Running; everything is stopped at the end of the test."""

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from antiphon.config import Settings
+
 MODEL = "antiphon-mock"
 HI = [{"role": "user", "content": "hi"}]
 TOOL_A = {"name": "t", "input_schema": {"type": "object"}}
@@ -11,12 +13,8 @@ TOOL_C = {"type": "function", "function": {"name": "t", "parameters": {"type": "
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    from conftest import run  # the fixture of one test would start a server for each case
-
-    from antiphon.config import Settings
-
-    with run(Settings(engine="mock", http_port=0, context_length=512, max_body_bytes=2_000_000, trace_tokens=None)) as running:
+def server(run_server):
+    with run_server(Settings(engine="mock", http_port=0, context_length=512, max_body_bytes=2_000_000, trace_tokens=None)) as running:
         yield running
 
 

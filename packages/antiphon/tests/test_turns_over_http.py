@@ -147,11 +147,11 @@ def test_call_complete_at_the_limit_is_an_ordinary_call(serve_mock):
 
 
 def test_trace_is_written_for_every_end(serve_mock):
-    rules = [{"when": "long", "say": "a b c d", "finish": "length"}, {"when": "call", "say": "x\n</think>\n\n" + CALL.format("ls")}, {"when": "", "say": "x\n</think>\n\ny"}]
+    rules = [{"when": "long", "say": "a b c d", "finish": "length"}, {"when": "do it", "say": "x\n</think>\n\n" + CALL.format("ls")}, {"when": "", "say": "x\n</think>\n\ny"}]
     server = serve_mock(rules)
     ask(server, text="long")
     server.http.post("/v1/messages", json={"model": MODEL, "max_tokens": 500, "tools": [TOOL], "thinking": {"type": "adaptive"},
-        "messages": [{"role": "user", "content": "call"}]}, headers={"x-claude-code-session-id": "abc"})
+        "messages": [{"role": "user", "content": "do it"}]}, headers={"x-claude-code-session-id": "abc"})
     ask_chat(server)
     records = server.traced()
     assert [record["finish"] for record in records] == ["length", "tool", "stop"]

@@ -26,7 +26,7 @@ def show_banner(console: Console, *, url: str, model: Model, engine: str, load_s
     rows = [
         ("URL", url),
         ("Model", f"{model.name}  ({engine} engine, loaded in {load_seconds:.1f} s)"),
-        ("Family", f"{model.format.label}: {model.why}"),
+        ("Family", f"{model.label}: {model.why}"),
         ("Context", f"{model.context_length:,} tokens: {context_advice(model.context_length)}"),
     ]
     console.print(Text("Antiphon is ready.", style="bold green"))

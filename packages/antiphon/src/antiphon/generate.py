@@ -13,7 +13,7 @@ import msgspec
 from antiphon.decode import TurnDecoder
 from antiphon.engines.base import Engine, Job
 from antiphon.model import Model
-from antiphon_parsers import force_calls, reasoning_close
+from antiphon_parsers.call_grammar import force_calls
 from antiphon_turns import Event, FinishReason, TurnRequest
 
 
@@ -31,7 +31,8 @@ class Generation:
     async def run(self) -> AsyncGenerator[list[Event], None]:
         """Streams batches of events, one batch a chunk (it may be empty). Closing it frees the engine."""
         decoder = self._decoder
-        forced = self._request.tool_choice.mode in ("any", "named") and self._engine.constrains
+        call_format = self._model.format.call_format
+        forced = self._request.tool_choice.mode in ("any", "named") and self._engine.constrains and call_format is not None
         budget = self._request.thinking.budget_tokens
         if decoder.in_reasoning and (forced or budget is not None):
             async with aclosing(self._phase(None, reasoning_only=forced)) as batches:
@@ -44,13 +45,14 @@ class Generation:
                     if not forced or self.finish == "length":
                         return
             if decoder.in_reasoning:
-                closer = reasoning_close(self._model.format) or ""
+                closer = self._model.format.grammar.reasoning_close or ""
                 if not self._fits(closer):
                     return
                 yield decoder.inject(closer)
         grammar = None
-        if forced:
-            call = force_calls(self._model.format, self._request.tools, self._request.tool_choice, budget_tokens=self._room())
+        if forced and call_format is not None:
+            end = self._model.family.frame.end_of_turn
+            call = force_calls(call_format, self._request.tools, self._request.tool_choice, budget_tokens=self._room(), end_token=end)
             if not self._fits(call.prefix):
                 return
             yield decoder.inject(call.prefix)
@@ -80,7 +82,8 @@ class Generation:
         async with aclosing(self._engine.generate(job)) as chunks:
             async for chunk in chunks:
                 if chunk.cached_tokens is not None and decoder.cached_tokens is None:
-                    decoder.cached_tokens = chunk.cached_tokens
+                    # A later phase finds the earlier ones' output cached too; only the client's prompt counts.
+                    decoder.cached_tokens = min(chunk.cached_tokens, len(self._job.prompt_ids))
                 if chunk.finish is not None:
                     self.finish = chunk.finish
                 yield decoder.feed(chunk.ids, reasoning_only=reasoning_only)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from antiphon_parsers import ModelFormat, detect, resolve
+from antiphon_parsers import ModelFormat, adapt, detect, resolve
 from antiphon_tokenizers import ChatTemplate, ModelFiles, Renderer, Tokenizer, load_model_files
 from antiphon_turns import ReplayPolicy
 from antiphon_turns.errors import ConfigError
@@ -33,6 +33,7 @@ class Model:
         self.family = model_format.family
         self.why = why
         self.context_length = context_length
+        self.label = " + ".join(name for name in model_format.names if name) or "plain text"
         self.renderer = Renderer(
             ChatTemplate(template, bos_token=files.bos_token, eos_token=files.eos_token),
             files.tokenizer,
@@ -93,5 +94,5 @@ def choose_format(choice: ModelChoice, files: ModelFiles, template: str) -> tupl
     tool_parser = choice.tool_call_parser or found.tool_parser
     reasoning_parser = choice.reasoning_parser or found.reasoning_parser
     if choice.tool_call_parser or choice.reasoning_parser:
-        return resolve(tool_parser, reasoning_parser), "named on the command line"
-    return resolve(tool_parser, reasoning_parser), found.reason
+        return adapt(resolve(tool_parser, reasoning_parser), template), "named by the operator"
+    return adapt(resolve(tool_parser, reasoning_parser), template), found.reason

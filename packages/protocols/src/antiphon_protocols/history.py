@@ -4,15 +4,12 @@ from collections.abc import Iterable
 
 import msgspec
 
+from antiphon_turns.ids import fold
+
 RAW_KEY = "raw_arguments"
 """Key that holds arguments which are not a JSON object, so that a past call stays an object without losing a byte."""
 
 _NOTHING = frozenset({"", "null", "{}", "[]", '""'})
-
-
-def normal_id(call_id: str) -> str:
-    """A call id without the characters some clients strip (one drops all but alphanumerics)."""
-    return "".join(c for c in call_id if c.isalnum())
 
 
 class CallNames:
@@ -23,11 +20,11 @@ class CallNames:
 
     def add(self, call_id: str, name: str) -> None:
         """A later call with the same id wins."""
-        self._names[normal_id(call_id)] = name
+        self._names[fold(call_id)] = name
 
     def name_of(self, call_id: str) -> str | None:
         """The name of the call a result answers, if the history holds it."""
-        return self._names.get(normal_id(call_id))
+        return self._names.get(fold(call_id))
 
 
 def argument_text(text: str) -> str:

@@ -2,9 +2,11 @@
 
 from antiphon_tokenizers.renderer import Rendered
 from antiphon_tokenizers.tokenizer import Tokenizer
+from antiphon_turns import AssistantMessage, Message, TextSegment, TurnRequest
 from antiphon_turns.errors import ContextOverflow
 
 _COUNTED = 8
+_LONG = 262_144
 
 
 def encode(rendered: Rendered, tokenizer: Tokenizer, *, limit: int) -> list[int]:
@@ -21,6 +23,9 @@ def encode(rendered: Rendered, tokenizer: Tokenizer, *, limit: int) -> list[int]
     floor = tokenizer.token_floor(sum(1 if isinstance(piece, int) else len(piece) for piece in rendered.pieces))
     if floor > ceiling:
         raise ContextOverflow(floor, limit)
+    for piece in rendered.pieces:
+        if isinstance(piece, str) and len(piece) > _LONG and (least := tokenizer.rough_floor(piece, ceiling)) > ceiling:
+            raise ContextOverflow(least, limit)
     ids = _in_pieces(rendered, tokenizer, limit, ceiling)
     if not tokenizer.splittable:
         whole = tokenizer.encode(rendered.text, added=True)
@@ -30,6 +35,21 @@ def encode(rendered: Rendered, tokenizer: Tokenizer, *, limit: int) -> list[int]
     if len(ids) > limit:
         raise ContextOverflow(len(ids), limit)
     return ids
+
+
+def check_size(request: TurnRequest, tokenizer: Tokenizer, *, limit: int) -> None:
+    """Raises ContextOverflow when the conversation's text alone is hopelessly beyond the limit: to be asked before a
+    request is rendered. Looks at lengths only; where it is silent, `encode` decides."""
+    floor = tokenizer.token_floor(sum(map(_characters, request.messages)))
+    if floor > limit * _COUNTED:
+        raise ContextOverflow(floor, limit)
+
+
+def _characters(message: Message) -> int:
+    if not isinstance(message, AssistantMessage):
+        return len(message.text)
+    # Reasoning may stay out of the prompt, and so may a cut call.
+    return sum(len(segment.text) for segment in message.segments if isinstance(segment, TextSegment))
 
 
 def _in_pieces(rendered: Rendered, tokenizer: Tokenizer, limit: int, ceiling: int) -> list[int]:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
+import msgspec
+
 from antiphon_tokenizers.jsontext import FixedObject, loads
 from antiphon_tokenizers.tries import alternation
 from antiphon_turns import AssistantMessage, CallSegment, Message, ReasoningSegment, Segment, Tool, ToolMessage, TurnRequest
@@ -22,10 +24,30 @@ _LITERAL = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)("?)', re.DOTALL)
 _ESCAPED_PRIVATE_USE = re.compile(r"\\u([ef][0-9a-f]{3})", re.IGNORECASE)
 _PRIVATE_USE = (range(0xE000, 0xF900), range(0xF0000, 0xFFFFE))
 # Words that templates compare with: they are escaped only where they hold a whole marker, which they cannot.
-_SCHEMA_WORDS = frozenset((
-    "type", "object", "string", "number", "integer", "boolean", "array", "null", "properties", "required", "description",
-    "items", "enum", "default", "title", "format", "anyOf", "oneOf", "allOf", "additionalProperties",
-))
+_SCHEMA_WORDS = frozenset(
+    (
+        "type",
+        "object",
+        "string",
+        "number",
+        "integer",
+        "boolean",
+        "array",
+        "null",
+        "properties",
+        "required",
+        "description",
+        "items",
+        "enum",
+        "default",
+        "title",
+        "format",
+        "anyOf",
+        "oneOf",
+        "allOf",
+        "additionalProperties",
+    )
+)
 
 
 class Markers:
@@ -39,6 +61,10 @@ class Markers:
         self.pattern = _first_characters(markers)
         self.prefixes = frozenset(marker[:size] for marker in controls for size in range(1, len(marker)))
         self.suffixes = frozenset(marker[size:] for marker in controls for size in range(1, len(marker)))
+        sizes: dict[str, set[int]] = {}
+        for suffix in self.suffixes:
+            sizes.setdefault(suffix[0], set()).add(len(suffix))
+        self.suffix_sizes = {first: tuple(sorted(found)) for first, found in sizes.items()}
         self.joined = "\0".join(controls)
         self.longest = max(map(len, controls), default=0)
         self.characters = frozenset("".join(markers))
@@ -114,9 +140,9 @@ class StandIns:
             text = self._stand_in(text[0]) + text[1:]
         return text
 
-    def escape_json(self, text: str) -> str:
-        """JSON text with its strings escaped. A string is re-encoded only when its escape sequences spell a marker."""
-        return _LITERAL.sub(self._escape_literal, text)
+    def escape_json(self, text: str, *, schema: bool = False) -> str:
+        """JSON text with its strings escaped, as by `escape`. A string is re-encoded only when its escape sequences spell a marker."""
+        return _LITERAL.sub(self._escape_schema_literal if schema else self._escape_literal, text)
 
     def escape_value(self, value: Any) -> Any:
         """Decoded JSON, its keys and strings escaped as those of a schema; numbers keep their spelling."""
@@ -159,7 +185,10 @@ class StandIns:
         markers = self._markers
         if len(text) < markers.longest and text in markers.joined:
             return True
-        return any(text[:size] in markers.suffixes for size in range(1, min(markers.longest, len(text) + 1)))
+        return any(text[:size] in markers.suffixes for size in markers.suffix_sizes.get(text[0], ()))
+
+    def _escape_schema_literal(self, literal: re.Match[str]) -> str:
+        return literal[0] if literal[1] in _SCHEMA_WORDS else self._escape_literal(literal)
 
     def _escape_literal(self, literal: re.Match[str]) -> str:
         raw, quote = literal[1], literal[2]
@@ -189,7 +218,7 @@ def _unused(strings: list[str]) -> Iterator[str]:
 
 def client_strings(request: TurnRequest) -> tuple[list[str], list[str]]:
     """(plain strings, JSON texts) that a client supplied."""
-    plain: list[str] = [str(request.template_kwargs)] if request.template_kwargs else []
+    plain: list[str] = [msgspec.json.encode(request.template_kwargs).decode()]
     texts: list[str] = []
     for message in request.messages:
         if isinstance(message, AssistantMessage):
@@ -234,7 +263,7 @@ def escape_segment(segment: Segment, stand_ins: StandIns) -> Segment:
 def escape_tool(tool: Tool, stand_ins: StandIns) -> Tool:
     """The tool with every string escaped, its schema still JSON text."""
     description = None if tool.description is None else stand_ins.escape(tool.description)
-    return Tool(name=stand_ins.escape(tool.name), description=description, parameters=stand_ins.escape_json(tool.parameters))
+    return Tool(name=stand_ins.escape(tool.name), description=description, parameters=stand_ins.escape_json(tool.parameters, schema=True))
 
 
 def template_tool(tool: Tool, stand_ins: StandIns) -> FixedObject:

@@ -10,6 +10,7 @@ from antiphon_turns.errors import InvalidRequest
 _USER = {"role": "user", "content": "qzuser1"}
 _LATER = {"role": "user", "content": "qzuser2"}
 _REPLY = {"role": "assistant", "content": "qzreply"}
+_RESULT = {"content": "qzmark", "tool_call_id": "callqzid1", "name": "qztool"}
 _ARGUMENTS = {"qzkey": "qzvalue"}
 _ARGUMENT_TEXT = '{"qzkey": "qzvalue"}'
 _TOOL = {
@@ -56,8 +57,8 @@ def probe(render: Callable[..., str]) -> Abilities:
             return ""
 
     def own_form(role: str, *before: Mapping[str, Any]) -> bool:
-        known = attempt(*before, {"role": role, "content": "qzmark"}, _LATER)
-        echoed = attempt(*before, {"role": "qzrole", "content": "qzmark"}, _LATER)
+        known = attempt(*before, {**_RESULT, "role": role}, _LATER)
+        echoed = attempt(*before, {**_RESULT, "role": "qzrole"}, _LATER)
         return "qzmark" in known and known != echoed.replace("qzrole", role)
 
     form = _arguments_form(attempt)

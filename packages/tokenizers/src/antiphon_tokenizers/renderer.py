@@ -39,9 +39,7 @@ class Renderer:
         self._family = family
         self._writer = writer
         frame = family.frame
-        self._markers = Markers(
-            tokenizer.control_tokens, (*family.markers, *frame.stop_tokens, frame.assistant_header, frame.end_of_turn)
-        )
+        self._markers = Markers(tokenizer.control_tokens, (*family.markers, *frame.stop_tokens, frame.assistant_header, frame.end_of_turn))
         self._avoid = template.text + self._markers.joined
         self._tools: dict[tuple[Tool, ...], tuple[tuple[tuple[str, str], ...], list[FixedObject]]] = {}
         self._frame_plain = self._probe_frame(_PLAIN)

@@ -14,12 +14,13 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from antiphon_tokenizers.jsontext import dumps
+from antiphon_tokenizers.jsontext import FixedObject, dumps
 from antiphon_tokenizers.probe import Abilities, probe
 from antiphon_turns.errors import ConfigError, InvalidRequest
 
 _MAX_OUTPUT = 256 << 20
 _MAX_PRODUCT = 1 << 20
+_DICT_ATTRIBUTES = frozenset(dir(FixedObject))
 
 # All that a template's own expressions can raise; each is the request's fault once the template has loaded.
 _FAULTS = (
@@ -97,6 +98,12 @@ class ChatTemplate:
 class _Sandbox(ImmutableSandboxedEnvironment):
     # A product is how a few characters of template make gigabytes.
     intercepted_binops = frozenset(["*", "**"])
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        # `message.role` is most of what templates do; a plain key needs none of the sandbox's questions.
+        if isinstance(obj, dict) and attribute not in _DICT_ATTRIBUTES and attribute in obj:
+            return obj[attribute]
+        return super().getattr(obj, attribute)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         sizes = [len(side) for side in (left, right) if isinstance(side, str | list | tuple)]

@@ -21,16 +21,22 @@ from antiphon_tokenizers.tries import alternation
 
 _CHUNK = 32_768
 _FORCED_CHUNK = 262_144
-# Places where every byte-level pre-tokenizer in use starts a new word: behind a newline, before visible ASCII;
-# and before the single space between two Latin letters.
-_SAFE_CUT = re.compile(r"\n(?=[!-~])|[A-Za-z](?= [A-Za-z])")
+# A word cut in two costs its encoding a few tokens more.
+_SEAM = 4
+# Places where every byte-level pre-tokenizer in use starts a new word, and ends one even at the end of a text:
+# behind a newline that is the only white space; and before the single space between two Latin letters.
+_SAFE_CUT = re.compile(r"(?<=\S)\n(?=[!-~])|[A-Za-z](?= [A-Za-z])")
 _PROBES = (
     "def f(x):\n    return x+1  # twelve 12\n\n\tif  y:\r\n",
     " leading and trailing ",
     "\n\nÀ la carte: 中文，日本語。 🐉👩‍💻 e\u0301",
     "a  b   c\n d\n\n\n e",
     "1234567 3.14e10 'tis we'll",
-    ".", "\n", " ", "word",
+    "a\r\nb \nc\n\nd;\ne\u3000\nf 1 g",
+    ".",
+    "\n",
+    " ",
+    "word",
 )
 
 
@@ -44,6 +50,9 @@ class Tokenizer:
     """
 
     def __init__(self, fast: FastTokenizer, *, cache_bytes: int = 64 << 20) -> None:
+        # Saved training settings: a prompt cut to 512 tokens in silence would be the worst of bugs.
+        fast.no_truncation()
+        fast.no_padding()
         self._fast = fast
         added = fast.get_added_tokens_decoder()
         self._added = {index: token.content for index, token in sorted(added.items())}
@@ -58,11 +67,15 @@ class Tokenizer:
         self._bytes: dict[int, bytes] = {}
         self._texts: dict[int, str | None] = {}
         self.cache = RunCache(cache_bytes)
-        plain = all(_matches_plainly(token) for token in added.values() if token.content in self.control_tokens)
+        normalizes = fast.normalizer is not None
+        plain = all(_matches_plainly(token, normalizes=normalizes) for token in added.values() if token.content in self.control_tokens)
+        self._longest = max(map(len, fast.get_vocab(with_added_tokens=False)), default=1)
         self._proved = plain and self._is_proved_kind()
         self.splittable = self._proved or (plain and self._probe_split())
-        self.note = None if self.splittable else (
-            "this tokenizer gives other ids when a prompt is cut at its control tokens; prompts are encoded whole"
+        self.note = (
+            None
+            if self.splittable
+            else ("this tokenizer gives other ids when a prompt is cut at its control tokens; prompts are encoded whole")
         )
 
     # -- ids and text ------------------------------------------------------------------------------------------
@@ -78,8 +91,9 @@ class Tokenizer:
         digest = hashlib.sha256()
         vocabulary = sorted((index, text) for text, index in self._fast.get_vocab(with_added_tokens=True).items())
         digest.update(json.dumps(vocabulary).encode())
-        flags = [(index, str(token)) for index, token in sorted(self._fast.get_added_tokens_decoder().items())]
-        digest.update(json.dumps([(index, self._added[index], text) for index, text in flags]).encode())
+        added = sorted(self._fast.get_added_tokens_decoder().items())
+        flags = [(i, t.content, t.special, t.normalized, t.lstrip, t.rstrip, t.single_word) for i, t in added]
+        digest.update(json.dumps(flags).encode())
         return digest.hexdigest()
 
     def id_of(self, token: str) -> int | None:
@@ -148,13 +162,21 @@ class Tokenizer:
         """A number of tokens that so many characters of text cannot undercut; 0 where nothing is known."""
         return characters // self._longest if self._proved else 0
 
+    def rough_floor(self, text: str, ceiling: int) -> int:
+        """About how many tokens `text` has at least, counted in parts, and no further than past `ceiling`. For
+        tokenizers whose `encode_steps` are not bounded."""
+        if self._proved:
+            return 0
+        count = 0
+        for start in range(0, len(text), _CHUNK):
+            count += max(0, len(self._encode_text(text[start : start + _CHUNK])) - _SEAM)
+            if count > ceiling:
+                break
+        return count
+
     def split(self, text: str) -> list[str]:
         """Cuts `text` at its control tokens: even indices are text, odd ones control tokens."""
         return self._control.split(text) if self._control is not None else [text]
-
-    @cached_property
-    def _longest(self) -> int:
-        return max(map(len, self._fast.get_vocab(with_added_tokens=False)), default=1)
 
     def _encode_text(self, text: str) -> list[int]:
         ids = _ids(self._twin, text)
@@ -200,7 +222,13 @@ class Tokenizer:
 
 def _ids(fast: FastTokenizer, text: str) -> list[int]:
     # The "fast" form leaves offsets out, a third of the time. It exists for batches only.
-    return list(fast.encode_batch_fast([text], add_special_tokens=False)[0].ids) if text else []
+    if not text:
+        return []
+    try:
+        return list(fast.encode_batch_fast([text], add_special_tokens=False)[0].ids)
+    except (TypeError, UnicodeEncodeError):
+        # Half a surrogate pair, from a JSON escape: the library takes such a string for no string at all.
+        return _ids(fast, text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
 def _state(part: Any) -> str:
@@ -208,8 +236,8 @@ def _state(part: Any) -> str:
     return "" if part is None else part.__getstate__().decode()
 
 
-def _matches_plainly(token: AddedToken) -> bool:
-    return not (token.normalized or token.lstrip or token.rstrip or token.single_word)
+def _matches_plainly(token: AddedToken, *, normalizes: bool) -> bool:
+    return not ((token.normalized and normalizes) or token.lstrip or token.rstrip or token.single_word)
 
 
 def _twin(fast: FastTokenizer, kept: list[AddedToken]) -> FastTokenizer:

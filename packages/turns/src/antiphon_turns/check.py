@@ -56,7 +56,9 @@ class OrderChecker:
             case SegmentDelta():
                 self._require(self._open is not None and self._open.index == event.index, event, "not the open segment")
                 self._require(event.text != "", event, "an empty delta")
-                self._require(not (self._open and self._open.kind == "tool_call" and self._whole()), event, "a delta behind the closing brace")
+                self._require(
+                    not (self._open and self._open.kind == "tool_call" and self._whole()), event, "a delta behind the closing brace"
+                )
                 self._text.append(event.text)
             case SegmentEnd():
                 self._segment_end(event)

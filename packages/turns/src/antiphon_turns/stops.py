@@ -15,7 +15,6 @@ class StopMatcher:
 
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops = tuple(stop for stop in stops if stop)
-        self._longest = max((len(stop) for stop in self._stops), default=0)
         self._text_index = -1
         self._start: SegmentStart | None = None
         self._held = ""
@@ -62,10 +61,14 @@ class StopMatcher:
 
     def _holdback(self, text: str) -> int:
         """Length of the longest suffix that may still grow into a stop string."""
-        for size in range(min(self._longest - 1, len(text)), 0, -1):
-            if any(stop.startswith(text[-size:]) for stop in self._stops):
-                return size
-        return 0
+        longest = 0
+        for stop in self._stops:
+            at = text.find(stop[0], max(0, len(text) - len(stop) + 1))
+            while at >= 0 and not stop.startswith(text[at:]):
+                at = text.find(stop[0], at + 1)
+            if at >= 0:
+                longest = max(longest, len(text) - at)
+        return longest
 
     def _after_match(self, event: Event) -> list[Event]:
         if isinstance(event, SegmentEnd) and event.index == self._text_index:

@@ -118,7 +118,7 @@ class MockEngine:
         return (ids + [self._end_id] if finish == "stop" else ids), finish
 
     def _scripted(self, prompt: str, *, thinking: bool) -> tuple[str, Literal["stop", "length"]]:
-        say, finish = ("No script.\n</think>\n\n" if thinking else "") + FIXED_SENTENCE, "stop"
+        say, finish = ("</think>\n\n" if thinking else "") + FIXED_SENTENCE, "stop"
         for pattern, rule in self._rules:
             found = pattern.search(prompt)
             if found:

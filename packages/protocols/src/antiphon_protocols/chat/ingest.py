@@ -82,6 +82,8 @@ def _tools(tools: list[wire.WireTool]) -> tuple[Tool, ...]:
         if tool.type != "function":
             raise refuse(f"{path}.type", f"{tool.type[:80]!r} tools are not supported, only functions are")
         function = tool.function
+        if function is None and tool.name is not None:
+            function = wire.WireFunction(tool.name, tool.description, tool.parameters)
         if function is None:
             raise invalid(f"{path}.function", "Field required")
         if not function.name:
@@ -136,6 +138,7 @@ def _sampling(request: wire.WireRequest) -> Sampling:
     wire_body.check_range("min_p", request.min_p, 0, 1)
     wire_body.check_range("presence_penalty", request.presence_penalty, -2, 2)
     wire_body.check_range("frequency_penalty", request.frequency_penalty, -2, 2)
+    wire_body.check_range("seed", request.seed, -(2**63), 2**63 - 1)
     stops = (request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ())
     if "" in stops:
         raise invalid("stop", "a stop string must not be empty")

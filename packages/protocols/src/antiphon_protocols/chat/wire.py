@@ -51,8 +51,13 @@ class WireFunction(msgspec.Struct, frozen=True):
 
 
 class WireTool(msgspec.Struct, frozen=True):
+    """The function stands under `function`, or flat in the tool itself, as on the vendor's newer surface."""
+
     type: str = "function"
     function: WireFunction | None = None
+    name: str | None = None
+    description: str | None = None
+    parameters: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class NamedFunction(msgspec.Struct, frozen=True):

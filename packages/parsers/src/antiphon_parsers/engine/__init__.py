@@ -1,0 +1,1 @@
+"""The parser engine: states over one cursor. It knows no family; families hand it grammar data."""

@@ -1,0 +1,220 @@
+"""Text and reasoning: everything outside call blocks.
+
+==========  =========================  ===========================================================
+in          marker                     what happens
+==========  =========================  ===========================================================
+text        reasoning opener           text ends, reasoning begins
+text        reasoning closer           dropped, Anomaly
+text        call opener                a call is attempted; refused, the marker is text
+text        call closer                dropped, Anomaly; kept if an opener was refused before it
+reasoning   reasoning closer           reasoning ends, text begins
+reasoning   reasoning opener           dropped; Anomaly unless the block is still empty
+reasoning   call opener                a call of a known tool is attempted; refused, it is reasoning
+==========  =========================  ===========================================================
+"""
+
+from functools import lru_cache
+from typing import Literal
+
+from antiphon_parsers.engine.cursor import Cursor, Found, MarkerSet
+from antiphon_parsers.engine.emitter import Emitter
+from antiphon_parsers.engine.state import State
+from antiphon_parsers.engine.tools import ToolTable
+from antiphon_parsers.grammar import Grammar
+from antiphon_turns import SegmentStatus
+
+ProseKind = Literal["text", "reasoning"]
+Action = Literal["open_reasoning", "close_reasoning", "repeat_opener", "attempt_call", "drop", "drop_closer"]
+
+
+class Transitions:
+    """The markers that count in one kind of prose, and what each does."""
+
+    def __init__(self, actions: dict[str, Action], *, newline: bool) -> None:
+        self.actions = actions
+        self.markers = MarkerSet(actions, newline=newline)
+
+
+@lru_cache(maxsize=64)
+def transitions(grammar: Grammar, kind: ProseKind) -> Transitions:
+    """The table above for one grammar."""
+    actions: dict[str, Action] = {}
+    if grammar.calls is not None:
+        if kind == "text":
+            actions.update((marker, "drop_closer") for marker in grammar.calls.closers)
+        actions.update((marker, "attempt_call") for marker in grammar.calls.openers)
+    if grammar.reasoning is not None:
+        text = kind == "text"
+        actions[grammar.reasoning.opener] = "open_reasoning" if text else "repeat_opener"
+        actions[grammar.reasoning.closer] = "drop" if text else "close_reasoning"
+    return Transitions(actions, newline=kind == "reasoning" or grammar.calls is not None)
+
+
+class Prose:
+    """Text or reasoning. `strip` line feeds are framing at its beginning."""
+
+    def __init__(self, kind: ProseKind, grammar: Grammar, tools: ToolTable, *, strip: int = 0) -> None:
+        self.kind = kind
+        self.grammar = grammar
+        self.tools = tools
+        self._table = transitions(grammar, kind)
+        self._strip = strip
+        self._blank: list[str] = []
+        self._last = ""
+        self._refused = 0
+
+    @property
+    def in_reasoning(self) -> bool:
+        return self.kind == "reasoning"
+
+    def advance(self, cursor: Cursor, out: Emitter) -> State | None:
+        if self._strip and not self._strip_framing(cursor):
+            return None
+        found = self._table.markers.find(cursor.text, cursor.at)
+        if found is None:
+            final = cursor.finish is not None
+            self._write(cursor, out, len(cursor.text) if final else self._table.markers.held_from(cursor.text, cursor.at))
+            return None
+        match self._table.actions[found.literal]:
+            case "attempt_call":
+                return self._attempt(cursor, out, found)
+            case "close_reasoning":
+                self._write(cursor, out, _before_newline(cursor, found))
+                return self._switch(cursor, out, "text", strip=2, found=found, end=found.end)
+            case "open_reasoning":
+                self._write(cursor, out, found.start)
+                return self._switch(cursor, out, "reasoning", strip=1, found=found, end=found.start)
+            case "repeat_opener":
+                return self._repeat(cursor, out, found)
+            case action:
+                return self._drop(cursor, out, found, keep=action == "drop_closer" and self._refused > 0)
+
+    def finish(self, cursor: Cursor, out: Emitter) -> bool:
+        status: SegmentStatus = "truncated" if self.in_reasoning or cursor.finish != "stop" else "complete"
+        out.close(status, cursor.offset())
+        return self.in_reasoning
+
+    def leave(self, out: Emitter, end: int) -> None:
+        """A call begins at the offset `end`: this segment is over."""
+        self._blank = []
+        if out.is_open:
+            out.close("complete", end)
+
+    def refuse(self, cursor: Cursor, out: Emitter, size: int) -> State:
+        """An attempted call was none: the next `size` characters, its marker, are prose."""
+        self._refused += 1
+        self._strip = 0
+        self._write(cursor, out, cursor.at + size)
+        return self
+
+    def after_call(self) -> "Prose":
+        """The state behind a call block."""
+        return Prose("text", self.grammar, self.tools, strip=1)
+
+    def forget(self, cursor: Cursor) -> None:
+        """What was read belongs to the prompt: white space held back here must not come out."""
+        self._blank = []
+        if cursor.text.startswith("\n", cursor.at):
+            cursor.at += 1
+            self._last = "\n"
+
+    def _strip_framing(self, cursor: Cursor) -> bool:
+        while self._strip and cursor.text.startswith("\n", cursor.at):
+            cursor.at += 1
+            self._strip -= 1
+        if cursor.at == len(cursor.text) and cursor.finish is None:
+            return False
+        self._strip = 0
+        return True
+
+    def _write(self, cursor: Cursor, out: Emitter, end: int) -> None:
+        if end <= cursor.at:
+            return
+        text = cursor.text[cursor.at : end]
+        cursor.at = end
+        self._last = text[-1]
+        if not out.is_open:
+            if text.isspace():
+                self._blank.append(text)
+                return
+            out.open(self.kind)
+            out.delta("".join(self._blank))
+            self._blank = []
+        out.delta(text)
+
+    def _switch(self, cursor: Cursor, out: Emitter, kind: ProseKind, *, strip: int, found: Found, end: int) -> State:
+        if out.is_open:
+            out.close("complete", cursor.offset(end))
+        cursor.at = found.end
+        return Prose(kind, self.grammar, self.tools, strip=strip)
+
+    def _repeat(self, cursor: Cursor, out: Emitter, found: Found) -> State:
+        self._write(cursor, out, found.start)
+        cursor.at = found.end
+        if out.is_open:
+            out.anomaly("stray_marker", found.literal)
+        else:
+            self._strip = 1
+        return self
+
+    def _drop(self, cursor: Cursor, out: Emitter, found: Found, *, keep: bool) -> State:
+        self._write(cursor, out, found.start)
+        if keep:
+            self._refused -= 1
+            self._write(cursor, out, found.end)
+            out.anomaly("malformed_tool_call", found.literal)
+        else:
+            cursor.at = found.end
+            out.anomaly("stray_marker", found.literal)
+        return self
+
+    def _attempt(self, cursor: Cursor, out: Emitter, found: Found) -> State:
+        calls = self.grammar.calls
+        lead = _before_newline(cursor, found)
+        self._write(cursor, out, lead)
+        line_start = lead < found.start or not out.is_open or self._last == "\n"
+        if calls is None or (self.in_reasoning and calls.line_start_in_reasoning and not line_start):
+            self._write(cursor, out, found.end)
+            return self
+        return calls.attempt(Mention(self, found.literal, found.start - lead, line_start=line_start))
+
+
+def _before_newline(cursor: Cursor, found: Found) -> int:
+    """Where a marker begins, with the line feed that frames it."""
+    framed = found.start > cursor.at and cursor.text[found.start - 1] == "\n"
+    return found.start - 1 if framed else found.start
+
+
+class Mention:
+    """A call opener in prose that may begin a call: `lead` characters of framing, then `marker`, from the cursor on."""
+
+    __slots__ = ("lead", "line_start", "marker", "prose")
+
+    def __init__(self, prose: Prose, marker: str, lead: int, *, line_start: bool) -> None:
+        self.prose = prose
+        self.marker = marker
+        self.lead = lead
+        self.line_start = line_start
+
+    @property
+    def size(self) -> int:
+        """Characters up to the end of the marker."""
+        return self.lead + len(self.marker)
+
+    @property
+    def tools(self) -> ToolTable:
+        """The declared tools."""
+        return self.prose.tools
+
+    @property
+    def only_known(self) -> bool:
+        """Whether only a declared tool makes this a call."""
+        return self.prose.in_reasoning
+
+    def refuse(self, cursor: Cursor, out: Emitter) -> State:
+        """It was prose. The cursor must stand at the lead."""
+        return self.prose.refuse(cursor, out, self.size)
+
+    def is_bare(self, cursor: Cursor, rest: str) -> bool:
+        """Whether the turn ended as a sentence does that only names the marker: mid-line, nothing behind it."""
+        return cursor.finish == "stop" and not self.line_start and not rest.strip()

@@ -1,0 +1,79 @@
+"""The declared tools, as the states ask for them."""
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from antiphon_parsers.coercion import JsonType, declared_types
+from antiphon_turns import Tool
+
+NAME_SLACK = 64
+"""Characters by which a name may be longer than the longest declared one (I7)."""
+
+_NAME = re.compile(r"""[^\s<>"'=\ud800-\udfff]+""")
+
+
+class Parameters:
+    """The declared parameters of one tool; everything is undeclared for an unknown one."""
+
+    def __init__(self, tool: Tool | None) -> None:
+        self._schema = _schema(tool)
+        properties = self._schema.get("properties")
+        self._properties = properties if isinstance(properties, dict) else {}
+        self.longest = max(map(len, self._properties), default=0)
+
+    @property
+    def any_declared(self) -> bool:
+        """Whether the tool declares parameters at all."""
+        return bool(self._properties)
+
+    def declares(self, name: str) -> bool:
+        """Whether the schema lists the parameter."""
+        return name in self._properties
+
+    def types(self, name: str) -> frozenset[JsonType]:
+        """The JSON types the schema allows for it; empty when it says nothing."""
+        schema = self._properties.get(name, self._schema.get("additionalProperties"))
+        return declared_types(schema, self._schema)
+
+
+class ToolTable:
+    """Tools by name."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self.longest = max(map(len, self._tools), default=0)
+
+    def knows(self, name: str) -> bool:
+        """Whether a tool of that name is declared."""
+        return name in self._tools
+
+    def knows_prefix(self, prefix: str) -> bool:
+        """Whether a declared name begins so."""
+        return any(name.startswith(prefix) for name in self._tools)
+
+    def accepts(self, name: str, *, only_known: bool) -> bool:
+        """Whether this may be the name of a call: a declared one or, unless `only_known`, any plausible one."""
+        if name in self._tools:
+            return True
+        return not only_known and len(name) <= self.longest + NAME_SLACK and _NAME.fullmatch(name) is not None
+
+    def parameters(self, name: str) -> Parameters:
+        """The parameters of a tool."""
+        return Parameters(self._tools.get(name))
+
+
+def name_end(text: str, at: int) -> int:
+    """Where a name that begins at `at` ends; `at` when none does."""
+    found = _NAME.match(text, at)
+    return found.end() if found else at
+
+
+def _schema(tool: Tool | None) -> dict[str, object]:
+    if tool is None:
+        return {}
+    try:
+        return tool.schema
+    except (msgspec.MsgspecError, RecursionError):
+        return {}

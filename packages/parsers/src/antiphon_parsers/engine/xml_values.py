@@ -1,0 +1,92 @@
+"""Where the characters of an untyped value go: straight out as a JSON string, or held until they can be typed."""
+
+from typing import Protocol
+
+from antiphon_parsers.coercion import JsonType, coerce, json_string
+from antiphon_parsers.engine.emitter import Emitter
+from antiphon_parsers.engine.tools import Parameters
+
+HELD_LIMIT = 1 << 20
+"""Characters of a value that are held for typing; a longer one is a string (I7)."""
+
+_STRING: frozenset[JsonType] = frozenset(("string",))
+
+
+class Sink(Protocol):
+    """Takes one value."""
+
+    def write(self, text: str, out: Emitter) -> "Sink":
+        """More of the value; returns the sink that takes what follows."""
+        ...
+
+    def end(self, out: Emitter) -> None:
+        """The value is complete."""
+        ...
+
+
+class StringValue:
+    """A string: streams."""
+
+    def __init__(self, member: str, out: Emitter) -> None:
+        out.delta(member + '"')
+
+    def write(self, text: str, out: Emitter) -> Sink:
+        out.delta(json_string(text))
+        return self
+
+    def end(self, out: Emitter) -> None:
+        out.delta('"')
+
+
+class HeldValue:
+    """A value of some other type, or of several."""
+
+    def __init__(self, member: str, types: frozenset[JsonType]) -> None:
+        self._member = member
+        self._types = types
+        self._parts: list[str] = []
+        self._size = 0
+
+    def write(self, text: str, out: Emitter) -> Sink:
+        self._parts.append(text)
+        self._size += len(text)
+        if self._size <= HELD_LIMIT:
+            return self
+        out.anomaly("held_value_too_long")
+        return StringValue(self._member, out).write("".join(self._parts), out)
+
+    def end(self, out: Emitter) -> None:
+        out.delta(self._member + coerce("".join(self._parts), self._types))
+
+
+class DroppedValue:
+    """The value of a parameter whose tag is unreadable."""
+
+    def write(self, text: str, out: Emitter) -> Sink:
+        return self
+
+    def end(self, out: Emitter) -> None:
+        pass
+
+
+class Arguments:
+    """The argument object of one call while it is written. A repeated key is written again: the last one wins
+    wherever JSON is read."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        self.parameters = parameters
+        self.keys: set[str] = set()
+        self.recovered = False
+        self.littered = False
+
+    def begin(self, key: str, out: Emitter) -> Sink:
+        """The sink for the value of `key`."""
+        member = ("{" if not self.keys else ", ") + f'"{json_string(key)}": '
+        self.keys.add(key)
+        types = self.parameters.types(key)
+        return StringValue(member, out) if types <= _STRING else HeldValue(member, types)
+
+    @property
+    def closing(self) -> str:
+        """What ends the object."""
+        return "}" if self.keys else "{}"

@@ -1,0 +1,55 @@
+"""What a family file gives: a tool part or a reasoning part. The registry composes one of each into a model format."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import msgspec
+
+from antiphon_parsers.grammar import CallSyntax, ReasoningMarkers
+from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
+
+CallFormat = Literal["hermes_json", "qwen3_xml"]
+"""The form of a call's text, as plain data for whoever builds a constraint from it."""
+
+CHATML = Frame(
+    assistant_header="<|im_start|>assistant\n",
+    end_of_turn="<|im_end|>",
+    stop_tokens=("<|im_end|>", "<|endoftext|>"),
+)
+CHATML_MARKERS = ("<|im_start|>", "<|im_end|>", "<|endoftext|>")
+RESULT_MARKERS = ("<tool_response>", "</tool_response>")
+
+
+class ReplaySwitch(msgspec.Struct, frozen=True, kw_only=True):
+    """A template that names the variable `variable` can keep the reasoning of past turns: for agents it is set to
+    `value`, and the policy is `keep`."""
+
+    variable: str
+    value: bool
+    keep: Literal["all"] = "all"
+
+
+class ToolPart(msgspec.Struct, frozen=True, kw_only=True):
+    """The tool half of a format. `write_call` gives one whole call block, `write_tools` the system text that offers tools."""
+
+    name: str
+    frame: Frame
+    markers: tuple[str, ...]
+    calls: CallSyntax | None
+    call_format: CallFormat | None
+    write_call: Callable[[CallSegment], str]
+    write_tools: Callable[[Sequence[Tool]], str]
+    detection: tuple[DetectionRule, ...] = ()
+    source: str = ""
+
+
+class ReasoningPart(msgspec.Struct, frozen=True, kw_only=True):
+    """The reasoning half of a format."""
+
+    name: str
+    markers: ReasoningMarkers
+    replay: ReplayPolicy
+    switches: TemplateSwitches
+    replay_switches: tuple[ReplaySwitch, ...] = ()
+    detection: tuple[DetectionRule, ...] = ()
+    source: str = ""

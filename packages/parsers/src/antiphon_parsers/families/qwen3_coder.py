@@ -1,0 +1,60 @@
+"""qwen3_coder: function and parameter tags inside <tool_call>. Qwen3-Coder, Qwen3.5 and later, Nemotron 3, Step 3.5."""
+
+from collections.abc import Sequence
+
+from antiphon_parsers.arguments import members, string_value, tool_lines
+from antiphon_parsers.engine.xml_calls import XmlCalls
+from antiphon_parsers.families.parts import CHATML, CHATML_MARKERS, RESULT_MARKERS, ToolPart
+from antiphon_turns import CallSegment, DetectionRule, Tool
+
+SYNTAX = XmlCalls(
+    wrapper_open="<tool_call>",
+    wrapper_close="</tool_call>",
+    function_open="<function=",
+    function_close="</function>",
+    parameter_open="<parameter=",
+    parameter_close="</parameter>",
+)
+
+
+def write_call(call: CallSegment) -> str:
+    """Strings raw, other values as their JSON text. Arguments that are no JSON object become one raw parameter."""
+    found = members(call.arguments)
+    pairs = [("arguments", call.arguments)] if found is None else [(key, string_value(raw)) for key, raw in found]
+    body = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in pairs)
+    return f"<tool_call>\n<function={call.name}>\n{body}</function>\n</tool_call>"
+
+
+def write_tools(tools: Sequence[Tool]) -> str:
+    """Tools one a line, then how to call."""
+    return (
+        "You can call these functions. Each line describes one, with its parameters as a JSON schema:\n"
+        f"<tools>\n{tool_lines(tools)}\n</tools>\n\n"
+        "To call a function, answer with a block of exactly this form, one block for each call:\n"
+        "<tool_call>\n<function=function_name>\n<parameter=parameter_name>\nvalue\n</parameter>\n</function>\n</tool_call>\n"
+        "Write text values as they are, without quotes or escapes, over several lines if need be; write all other values as JSON. "
+        "Give every required parameter. The result comes back inside <tool_response></tool_response>. "
+        "When no function is needed, answer in plain text."
+    )
+
+
+TOOLS = ToolPart(
+    name="qwen3_coder",
+    frame=CHATML,
+    markers=(
+        *CHATML_MARKERS,
+        SYNTAX.wrapper_open,
+        SYNTAX.wrapper_close,
+        SYNTAX.function_open,
+        SYNTAX.function_close,
+        SYNTAX.parameter_open,
+        SYNTAX.parameter_close,
+        *RESULT_MARKERS,
+    ),
+    calls=SYNTAX,
+    call_format="qwen3_xml",
+    write_call=write_call,
+    write_tools=write_tools,
+    detection=(DetectionRule(template_all=("<function=", "<parameter="), confidence=0.95),),
+    source="chat templates of Qwen3-Coder, Qwen3.5 and Nemotron 3",
+)

@@ -1,0 +1,58 @@
+"""Grammar as data: the markers of a family's output and what they begin."""
+
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:
+    from antiphon_parsers.engine.prose import Mention
+    from antiphon_parsers.engine.state import State
+
+
+class ReasoningMarkers(msgspec.Struct, frozen=True):
+    """One line feed behind the opener, one before the closer and two behind it are framing, not text."""
+
+    opener: str
+    closer: str
+
+    @property
+    def close(self) -> str:
+        """What ends an open block in canonical form: the text to inject when a thinking budget is spent."""
+        return f"\n{self.closer}\n\n"
+
+
+class CallSyntax(Protocol):
+    """A format of call blocks: frozen data that can start reading a block. One class a body format (JSON envelope,
+    XML parameters, ...); a family gives the values."""
+
+    @property
+    def openers(self) -> tuple[str, ...]:
+        """Markers that may begin a block."""
+        ...
+
+    @property
+    def closers(self) -> tuple[str, ...]:
+        """Markers that are control text to the model and mean nothing outside a block."""
+        ...
+
+    @property
+    def line_start_in_reasoning(self) -> bool:
+        """Whether an opener inside an open reasoning block counts only at the start of a line."""
+        ...
+
+    def attempt(self, mention: "Mention") -> "State":
+        """The state that finds out whether an opener really begins a call."""
+        ...
+
+
+class Grammar(msgspec.Struct, frozen=True, kw_only=True):
+    """What a parser must know. `assistant_header` is where a raw prompt tail is cut (Opening "rendered")."""
+
+    assistant_header: str = ""
+    reasoning: ReasoningMarkers | None = None
+    calls: CallSyntax | None = None
+
+    @property
+    def reasoning_close(self) -> str | None:
+        """The text that closes an open reasoning block, None when the family has no reasoning."""
+        return self.reasoning.close if self.reasoning else None

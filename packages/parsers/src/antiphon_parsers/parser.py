@@ -1,0 +1,77 @@
+"""The parser: sampled text in, turn events out, one pass."""
+
+from collections.abc import Sequence
+
+from antiphon_parsers.engine.cursor import Cursor
+from antiphon_parsers.engine.emitter import Emitter
+from antiphon_parsers.engine.prose import Prose
+from antiphon_parsers.engine.state import State
+from antiphon_parsers.engine.tools import ToolTable
+from antiphon_parsers.grammar import Grammar
+from antiphon_turns import Event, FinishReason, Opening, Tool
+from antiphon_turns.errors import InternalError
+
+
+class Parser:
+    """Reads one turn. Whatever the model wrote, nothing raises (I8); the result does not depend on how the text was
+    cut into deltas (I2). `turn_tag` goes into call ids."""
+
+    def __init__(self, grammar: Grammar, *, tools: Sequence[Tool], opening: Opening, turn_tag: str) -> None:
+        self._cursor = Cursor()
+        self._out = Emitter(turn_tag)
+        self._received = 0
+        self._incomplete = False
+        table = ToolTable(tools)
+        in_reasoning = opening.kind == "reasoning" and grammar.reasoning is not None
+        self._state: State = Prose("reasoning", grammar, table, strip=1) if in_reasoning else Prose("text", grammar, table)
+        if opening.kind == "rendered":
+            self._read_opening(opening.text, grammar)
+
+    @property
+    def in_reasoning(self) -> bool:
+        """Whether the turn is inside reasoning."""
+        return self._state.in_reasoning
+
+    @property
+    def incomplete(self) -> bool:
+        """After `finish`: whether the text ended inside reasoning or a call."""
+        return self._incomplete
+
+    def feed(self, text: str, ids: Sequence[int] = ()) -> list[Event]:
+        """Takes the next text, and the ids of the tokens that end in it (in order), for counting. Returns the events
+        that are certain now. InternalError after `finish`."""
+        if self._cursor.finish is not None:
+            raise InternalError("the turn has ended")
+        if ids:
+            self._out.ledger.add(self._received, len(text), len(ids))
+        if text:
+            self._received += len(text)
+            self._cursor.push(text)
+            self._run()
+        return self._out.take()
+
+    def finish(self, reason: FinishReason) -> list[Event]:
+        """The turn ended. Returns the last events; every segment is closed. InternalError when called again."""
+        if self._cursor.finish is not None:
+            raise InternalError("the turn has ended")
+        self._cursor.finish = reason
+        self._out.ledger.settle(self._received)
+        self._run()
+        self._incomplete = self._state.finish(self._cursor, self._out)
+        return self._out.take()
+
+    def _run(self) -> None:
+        while (following := self._state.advance(self._cursor, self._out)) is not None:
+            self._state = following
+
+    def _read_opening(self, text: str, grammar: Grammar) -> None:
+        """Brings the machine into the state the prompt left (I11)."""
+        header = grammar.assistant_header
+        if header and header in text:
+            text = text[text.rindex(header) + len(header) :]
+        self._received = len(text)
+        self._cursor.push(text)
+        self._run()
+        if isinstance(self._state, Prose):
+            self._state.forget(self._cursor)
+        self._out.restart()

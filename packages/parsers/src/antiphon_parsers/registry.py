@@ -1,0 +1,88 @@
+"""Names to formats: the parts of all families, their aliases, and their composition."""
+
+import difflib
+import re
+
+import msgspec
+
+from antiphon_parsers.families import hermes, plain, qwen3, qwen3_coder
+from antiphon_parsers.families.parts import CallFormat, ReasoningPart, ToolPart
+from antiphon_parsers.grammar import Grammar
+from antiphon_parsers.writer import FormatWriter
+from antiphon_turns import Family, TurnWriter
+from antiphon_turns.errors import ConfigError
+from antiphon_turns.family import ReplayPolicy, TemplateSwitches
+
+TOOL_PARTS: dict[str, ToolPart] = {part.name: part for part in (hermes.TOOLS, qwen3_coder.TOOLS)}
+REASONING_PARTS: dict[str, ReasoningPart] = {part.name: part for part in (qwen3.REASONING,)}
+
+# Names of the same grammar elsewhere, folded (see `fold`).
+TOOL_ALIASES = {
+    "qwen": "hermes",
+    "qwen25": "hermes",
+    "qwen3": "hermes",
+    "qwen3json": "hermes",
+    "qwen3xml": "qwen3_coder",
+    "nemotronnano": "qwen3_coder",
+    "nemotronv3": "qwen3_coder",
+    "nemotron3": "qwen3_coder",
+    "step3p5": "qwen3_coder",
+    "nanbeige": "qwen3_coder",
+}
+REASONING_ALIASES = {"qwen3thinking": "qwen3", "qwen3coder": "qwen3"}
+
+
+class ModelFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything about one model format: `grammar` for the parser, `writer` and `family` for the renderer, `call_format`
+    for constraints. `names`: tool parser (None for plain text) and reasoning parser."""
+
+    family: Family
+    grammar: Grammar
+    writer: TurnWriter
+    names: tuple[str | None, str | None]
+    call_format: CallFormat | None
+
+
+def fold(name: str) -> str:
+    """A name without case and separators."""
+    return re.sub(r"[-_. ]", "", name.lower())
+
+
+def resolve(tool_parser: str | None, reasoning_parser: str | None) -> ModelFormat:
+    """The format of two names; None or "none" leaves that half out. ConfigError for an unknown name."""
+    tools = _look_up("tool", tool_parser, list(TOOL_PARTS), TOOL_ALIASES)
+    reasoning = _look_up("reasoning", reasoning_parser, list(REASONING_PARTS), REASONING_ALIASES)
+    return compose(TOOL_PARTS[tools] if tools else plain.TOOLS, REASONING_PARTS[reasoning] if reasoning else None)
+
+
+def compose(tools: ToolPart, reasoning: ReasoningPart | None) -> ModelFormat:
+    """One format of a tool part and a reasoning part."""
+    markers = reasoning.markers if reasoning else None
+    family = Family(
+        name=tools.name,
+        frame=tools.frame,
+        markers=(*tools.markers, *((markers.opener, markers.closer) if markers else ())),
+        replay=reasoning.replay if reasoning else ReplayPolicy(keep="none"),
+        switches=reasoning.switches if reasoning else TemplateSwitches(),
+        detection=(*tools.detection, *(reasoning.detection if reasoning else ())),
+        source="; ".join(part.source for part in (tools, reasoning) if part),
+    )
+    return ModelFormat(
+        family=family,
+        grammar=Grammar(assistant_header=tools.frame.assistant_header, reasoning=markers, calls=tools.calls),
+        writer=FormatWriter(tools, markers),
+        names=(tools.name if tools.calls else None, reasoning.name if reasoning else None),
+        call_format=tools.call_format,
+    )
+
+
+def _look_up(kind: str, name: str | None, parts: list[str], aliases: dict[str, str]) -> str | None:
+    if name is None or fold(name) == "none":
+        return None
+    known = {fold(part): part for part in parts} | aliases
+    found = known.get(fold(name))
+    if found is not None:
+        return found
+    near = difflib.get_close_matches(fold(name), known, n=3, cutoff=0.5)
+    suggestion = ", ".join(dict.fromkeys(known[match] for match in near)) or "none of them is near"
+    raise ConfigError(f"unknown {kind} parser {name!r}: did you mean {suggestion}? Known are {', '.join(sorted(parts))} and none.")
