@@ -198,51 +198,27 @@ def test_a_prompt_beyond_the_context_is_an_error(bench: Bench) -> None:
         bench.generate(job([5] * 3000, 8))
 
 
+def schema(*required: str, **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+STRING, INTEGER = {"type": "string"}, {"type": "integer"}
+TREE = schema("v", v=INTEGER, of={"$ref": "#/$defs/T"})
 FORCED: list[tuple[str, dict[str, Any], str | None]] = [
-    ("enum", {"paint": {"type": "object", "properties": {"colour": {"enum": ["red", "blue"]}}, "required": ["colour"]}}, None),
-    ("no arguments", {"now": {"type": "object", "properties": {}}}, None),
+    ("enum", {"paint": schema("colour", colour={"enum": ["red", "blue"]})}, None),
+    ("no arguments", {"now": schema()}, None),
     (
         "nested object and array",
         {
-            "ship": {
-                "type": "object",
-                "properties": {
-                    "to": {
-                        "type": "object",
-                        "properties": {"street": {"type": "string"}, "n": {"type": "integer"}},
-                        "required": ["street"],
-                    },
-                    "tags": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 3},
-                },
-                "required": ["to", "tags"],
-            }
+            "ship": schema(
+                "to", "tags", to=schema("street", street=STRING, n=INTEGER), tags={"type": "array", "items": STRING, "minItems": 1}
+            )
         },
         None,
     ),
-    (
-        "prefix names",
-        {name: {"type": "object", "properties": {"path": {"type": "string"}}} for name in ("read", "read_file", "read_file_lines")},
-        None,
-    ),
-    (
-        "named",
-        {name: {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]} for name in ("one", "two")},
-        "two",
-    ),
-    (
-        "recursive reference",
-        {
-            "grow": {
-                "type": "object",
-                "$defs": {
-                    "T": {"type": "object", "properties": {"v": {"type": "integer"}, "of": {"$ref": "#/$defs/T"}}, "required": ["v"]}
-                },
-                "properties": {"tree": {"$ref": "#/$defs/T"}},
-                "required": ["tree"],
-            }
-        },
-        None,
-    ),
+    ("prefix names", {name: schema(path=STRING) for name in ("read", "read_file", "read_file_lines")}, None),
+    ("named", {name: schema("x", x={"type": "number"}) for name in ("one", "two")}, "two"),
+    ("recursive reference", {"grow": schema("tree", tree={"$ref": "#/$defs/T"}) | {"$defs": {"T": TREE}}}, None),
 ]
 
 

@@ -11,10 +11,10 @@ from antiphon_turns import Sampling
 from antiphon_turns.errors import ConfigError, WorkerProtocolError
 
 STREAM = (
-    b'data: {"index":0,"content":"","tokens":[0],"stop":false,"tokens_predicted":0,"prompt_progress":{"total":3,"cache":2,"processed":2}}\n\n'
+    b'data: {"content":"","tokens":[0],"stop":false,"tokens_predicted":0,"prompt_progress":{"total":3,"cache":2,"processed":2}}\n\n'
     b": ping\n\n"
-    b'data: {"index":0,"content":"Hi","tokens":[7],"stop":false,"tokens_predicted":1}\n\n'
-    b'data: {"index":0,"content":"","tokens":[],"stop":true,"stop_type":"limit","tokens_predicted":1,"timings":{"cache_n":2}}\n\n'
+    b'data: {"content":"Hi","tokens":[7],"stop":false,"tokens_predicted":1}\n\n'
+    b'data: {"content":"","tokens":[],"stop":true,"stop_type":"limit","tokens_predicted":1,"timings":{"cache_n":2}}\n\n'
 )
 
 
