@@ -42,7 +42,7 @@ class AfterBody:
             return None
         if isinstance(found, Found) and found.literal == self._closer:
             if cursor.text[cursor.at : found.start].strip():
-                out.anomaly("surplus_braces", self._surplus)
+                out.anomaly("surplus_braces", cursor.text[cursor.at : found.start].strip())
             cursor.at = found.end
         elif isinstance(found, Found) and self._chain is not None:
             cursor.at = found.start

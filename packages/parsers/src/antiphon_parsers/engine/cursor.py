@@ -51,7 +51,10 @@ class Cursor:
         self.at = 0
 
     def unread(self, text: str) -> None:
-        """Gives taken text back, to be read again."""
+        """Gives the text that was taken last back, to be read again."""
+        if len(text) <= self.at:
+            self.at -= len(text)
+            return
         self._base += self.at - len(text)
         self.text = text + self.text[self.at :]
         self.at = 0
@@ -75,8 +78,9 @@ class Cursor:
         for literal in literals:
             if self.text.startswith(literal, start):
                 return Found(literal, start, start + len(literal))
-        rest = self.text[start:]
-        if self.finish is None and any(literal.startswith(rest) for literal in literals):
+        left = len(self.text) - start
+        growing = (literal for literal in literals if len(literal) > left)
+        if self.finish is None and any(literal.startswith(self.text[start:]) for literal in growing):
             return Peek.PENDING
         return Peek.ABSENT
 

@@ -51,10 +51,9 @@ class LenientJson:
             elif self._literal:
                 at = self._python_word(text, at)
             else:
-                rest = text[at:] if at else text
-                taken = self._scanner.feed(rest)
+                taken = self._scanner.feed(text, at)
                 if taken:
-                    self._out.append(rest[:taken] if taken < len(rest) else rest)
+                    self._out.append(text[at : at + taken])
                     at += taken
                 if self._scanner.failed:
                     at = self._repair(text, at)

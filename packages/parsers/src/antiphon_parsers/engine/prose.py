@@ -215,6 +215,6 @@ class Mention:
         """It was prose. The cursor must stand at the lead."""
         return self.prose.refuse(cursor, out, self.size)
 
-    def is_bare(self, cursor: Cursor, rest: str) -> bool:
-        """Whether the turn ended as a sentence does that only names the marker: mid-line, nothing behind it."""
-        return cursor.finish == "stop" and not self.line_start and not rest.strip()
+    def is_named_only(self, cursor: Cursor) -> bool:
+        """Given that nothing stands behind the marker: whether the turn ended as a sentence does that only names it."""
+        return cursor.finish == "stop" and not self.line_start
