@@ -4,12 +4,13 @@ import json
 from typing import Any
 
 import pytest
-from antiphon_parsers import ModelFormat, Parser, resolve
-from antiphon_parsers.engine.cursor import Cursor
-from antiphon_turns import CallSegment, Opening, ReasoningSegment, SegmentDelta, Segment, TextSegment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parser_harness import TAG, joined, random_cut, run, segments_of, tools_of
+
+from antiphon_parsers import ModelFormat, Parser, resolve
+from antiphon_parsers.engine.cursor import Cursor
+from antiphon_turns import CallSegment, Opening, ReasoningSegment, Segment, SegmentDelta, TextSegment
 
 TOOLS = tools_of(
     [
@@ -83,8 +84,15 @@ def test_deep_and_long_nonsense_is_contained(model: ModelFormat, text: str) -> N
     run(model.grammar, TOOLS, [text[at : at + 1000] for at in range(0, len(text), 1000)])
 
 
-PLAIN = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\n\n <>/"), min_size=1, max_size=40).filter(str.strip)
-WORDS = st.text("abcdefghij_<>{}\"'\\ \n\té", max_size=12)
+MARKERS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<function=", "<parameter=", "</function>", "</parameter>")
+
+
+def has_no_marker(text: str) -> bool:
+    return not any(marker in text for marker in MARKERS)
+
+
+PLAIN = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\n\n <>/"), min_size=1, max_size=40).filter(str.strip).filter(has_no_marker)
+WORDS = st.text("abcdefghij_<>{}\"'\\ \n\té", max_size=12).filter(has_no_marker)
 KEYS = st.text("abcdefghij_", min_size=1, max_size=6)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | WORDS,
@@ -132,7 +140,7 @@ def test_hermes_reads_what_it_writes(segments: tuple[Segment, ...]) -> None:
     assert read_back(resolve("hermes", "qwen3"), segments, TOOLS) == wanted(segments)
 
 
-STRINGS_ONLY = st.dictionaries(KEYS, st.text(st.characters(exclude_categories=["Cs"]), max_size=30), max_size=4)
+STRINGS_ONLY = st.dictionaries(KEYS, st.text(st.characters(exclude_categories=["Cs"]), max_size=30).filter(has_no_marker), max_size=4)
 TYPED = st.fixed_dictionaries(
     {},
     optional={
@@ -212,16 +220,21 @@ class Work:
         monkeypatch.setattr(Cursor, "unread", counted_unread)
 
 
+H_OPEN = '<tool_call>\n{"name": "run", "arguments": '
+T_OPEN = "<tool_call>\n<function=run>\n<parameter=cmd>\n"
+T_CLOSE = "\n</parameter>\n</function>\n"
+
+# parser, head, repeated unit, tail
 UNITS = {
-    "hermes argument": ("hermes", '<tool_call>\n{"name": "run", "arguments": {"cmd": "', 'line \\n "'.replace('"', "'"), '"}}\n</tool_call>'),
+    "hermes argument": ("hermes", H_OPEN + '{"cmd": "', "line \\n '", '"}}\n</tool_call>'),
     "hermes arguments first": ("hermes", '<tool_call>\n{"arguments": {"cmd": "', "0123456789", '"}, "name": "run"}\n</tool_call>'),
-    "hermes raw line feeds": ("hermes", '<tool_call>\n{"name": "run", "arguments": {"cmd": "', "line\n\t", '"}}\n</tool_call>'),
+    "hermes raw line feeds": ("hermes", H_OPEN + '{"cmd": "', "line\n\t", '"}}\n</tool_call>'),
+    "hermes string arguments": ("hermes", H_OPEN + '"{\\"cmd\\": \\"', "ab\\\\n", '\\"}"}\n</tool_call>'),
     "hermes mentions": ("hermes", "", "<tool_call> {'a': '", ""),
-    "hermes string arguments": ("hermes", '<tool_call>\n{"name": "run", "arguments": "{\\"cmd\\": \\"', "ab\\\\n", '\\"}"}\n</tool_call>'),
     "hermes unclosed": ("hermes", '<tool_call>\n{"a": "', "<tool_call>{'b': ", ""),
-    "tags argument": ("qwen3_coder", "<tool_call>\n<function=run>\n<parameter=cmd>\n", "line\n<b></p", "\n</parameter>\n</function>\n"),
-    "tags closers": ("qwen3_coder", "<tool_call>\n<function=run>\n<parameter=cmd>\n", "</parameter>\n\n", "x"),
-    "tags held": ("qwen3_coder", "<tool_call>\n<function=run>\n<parameter=n>\n", "1234567", "\n</parameter>\n</function>\n"),
+    "tags argument": ("qwen3_coder", T_OPEN, "line\n<b></p", T_CLOSE),
+    "tags closers": ("qwen3_coder", T_OPEN, "</parameter>\n\n", "x"),
+    "tags held": ("qwen3_coder", T_OPEN.replace("cmd", "n"), "1234567", T_CLOSE),
     "tags mentions": ("qwen3_coder", "", "<tool_call>\n<function=run> ", ""),
     "text": ("hermes", "", "plain < text\n", ""),
     "blank": ("hermes", "", " \n", "x"),
@@ -249,19 +262,20 @@ LONGEST_MARKER = len("</parameter>")
 BOUND = LONGEST_MARKER + len("run_all") + 64
 
 STREAMS = {
-    "text": ("hermes", "", None),
-    "reasoning": ("hermes", "<think>", None),
-    "hermes string": ("hermes", '<tool_call>\n{"name": "run", "arguments": {"cmd": "', '"\\'),
-    "tags string": ("qwen3_coder", "<tool_call>\n<function=run>\n<parameter=cmd>", None),
+    "text": ("hermes", ""),
+    "reasoning": ("hermes", "<think>"),
+    "hermes string": ("hermes", H_OPEN + '{"cmd": "'),
+    "tags string": ("qwen3_coder", T_OPEN),
 }
-CONFUSING = ["<", "</", "</t", "<tool_cal", "</think", "</parameter> x", "</parameter> \n", "</function>", "\n", "a", "long words ", "<functio", "&"]
+CONFUSING = ["<", "</", "</t", "<tool_cal", "</think", "</parameter> x", "</parameter> \n", "</function>", "\n", "a", "long words "]
+CONFUSING += ["<functio", "&"]
 
 
 @pytest.mark.parametrize("name", STREAMS)
 @settings(max_examples=60, deadline=None)
 @given(pieces=st.lists(st.sampled_from(CONFUSING), min_size=1, max_size=60))
 def test_holdback_is_bounded(name: str, pieces: list[str]) -> None:
-    parser_name, head, refused = STREAMS[name]
+    parser_name, head = STREAMS[name]
     text = "x" + "".join(pieces)
     if name == "hermes string":
         text = json.dumps(text)[1:-1]

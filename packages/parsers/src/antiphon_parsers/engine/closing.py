@@ -48,6 +48,8 @@ class AfterBody:
             cursor.at = found.start
             out.close_call(self._tail, self._status, cursor.offset())
             return self._chain[1](self._prose.after_call())
+        elif found is Peek.END:  # at most the beginning of the marker
+            cursor.at = len(cursor.text)
         out.close_call(self._tail, self._status, cursor.offset())
         return self._prose.after_call()
 

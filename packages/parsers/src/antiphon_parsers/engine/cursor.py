@@ -18,7 +18,8 @@ _SPACE = re.compile(r"\s*")
 
 
 class Peek(Enum):
-    """PENDING: more text decides. ABSENT: something else stands there. END: the turn ends there."""
+    """PENDING: more text decides. ABSENT: something else stands there. END: the turn ends there, at most with
+    the beginning of a literal."""
 
     PENDING = "pending"
     ABSENT = "absent"
@@ -80,8 +81,8 @@ class Cursor:
                 return Found(literal, start, start + len(literal))
         left = len(self.text) - start
         growing = (literal for literal in literals if len(literal) > left)
-        if self.finish is None and any(literal.startswith(self.text[start:]) for literal in growing):
-            return Peek.PENDING
+        if any(literal.startswith(self.text[start:]) for literal in growing):
+            return Peek.PENDING if self.finish is None else Peek.END
         return Peek.ABSENT
 
 

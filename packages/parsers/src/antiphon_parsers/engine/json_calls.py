@@ -184,7 +184,7 @@ class Envelope:
     def _cut_braces(self, cursor: Cursor, out: Emitter) -> State | None:
         """The member cannot go on. When the block's closing marker stands here, only braces may be missing."""
         found = cursor.peek(cursor.at, (self._syntax.closer,))
-        if found is Peek.PENDING:
+        if found in (Peek.PENDING, Peek.END):
             return None
         arguments = self._arguments
         if isinstance(found, Found) and self._member is arguments and self._name is not None and arguments.close_braces():
@@ -203,7 +203,7 @@ class Envelope:
         if not char:
             return None
         found = cursor.peek(cursor.at, (self._syntax.closer,))
-        if found is Peek.PENDING:
+        if found in (Peek.PENDING, Peek.END):
             return None
         if isinstance(found, Found) and self._name is not None:
             return self._complete(cursor, out, repaired=True)
