@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from parser_harness import TAG, codes, cuts, joined, run, segments_of, tools_of
+from parser_harness import TAG, TEXT, codes, cuts, joined, run, segments_of, tools_of
 
 from antiphon_parsers import Parser, resolve
 from antiphon_turns import CallReady, FinishReason, Opening, SegmentDelta, SegmentEnd, Tool
@@ -19,7 +19,9 @@ TOOLS = tools_of(
 HERMES, TAGS = "hermes", "qwen3_coder"
 
 
-def outcome(parser: str, text: str, finish: FinishReason = "stop", opening: Opening = Opening("text")) -> tuple[list[Any], list[str], bool]:
+def outcome(
+    parser: str, text: str, finish: FinishReason = "stop", opening: Opening = TEXT
+) -> tuple[list[Any], list[str], bool]:
     """Short segments, anomaly codes, incomplete; the same for every cut."""
     grammar = resolve(parser, "qwen3").grammar
     first: list[Any] = []
@@ -94,7 +96,11 @@ HERMES_RULES = {
         [("text", "<tool_call>junk"), ("now", "{}", "complete")],
         [],
     ),
-    "closer in a string": (h('{"name": "run", "arguments": {"cmd": "</tool_call>"}}'), [("run", '{"cmd": "</tool_call>"}', "complete")], []),
+    "closer in a string": (
+        h('{"name": "run", "arguments": {"cmd": "</tool_call>"}}'),
+        [("run", '{"cmd": "</tool_call>"}', "complete")],
+        [],
+    ),
     "unknown tool": (h('{"name": "other.x-1", "arguments": {}}'), [("other.x-1", "{}", "complete")], []),
 }
 
@@ -126,7 +132,11 @@ TAG_RULES = {
     ),
     "repeated key": (q("run", ("cmd", "a"), ("cmd", "b")), [("run", '{"cmd": "a", "cmd": "b"}', "complete")], []),
     "white space is data": (q("save", ("body", "\n  a  \n\n")), [("save", '{"body": "\\n  a  \\n\\n"}', "complete")], []),
-    "empty value": ("<tool_call><function=save><parameter=body></parameter></function></tool_call>", [("save", '{"body": ""}', "complete")], []),
+    "empty value": (
+        "<tool_call><function=save><parameter=body></parameter></function></tool_call>",
+        [("save", '{"body": ""}', "complete")],
+        [],
+    ),
     "entities stay": (q("save", ("body", "&lt;a&gt; &amp;")), [("save", '{"body": "&lt;a&gt; &amp;"}', "complete")], []),
     "undeclared is text": (q("save", ("mode", "7")), [("save", '{"mode": "7"}', "complete")], []),
     "no schema is text": (q("other", ("n", "true")), [("other", '{"n": "true"}', "complete")], []),
@@ -262,7 +272,7 @@ def test_undecided_starts_as_text_and_drops_the_closer() -> None:
     assert outcome(HERMES, "a</think>b", opening=Opening("undecided")) == ([("text", "ab")], ["stray_marker"], False)
 
 
-def reader(parser: str, opening: Opening = Opening("text")) -> Parser:
+def reader(parser: str, opening: Opening = TEXT) -> Parser:
     return Parser(resolve(parser, "qwen3").grammar, tools=TOOLS, opening=opening, turn_tag=TAG)
 
 

@@ -34,7 +34,8 @@ PIECES = [
     *("<function=run>\n<parameter=cmd>\n", "\n</parameter>\n</function>\n</tool_call>", "\n</parameter>\n<parameter=n>\n"),
     *('{"name": "run", "arguments": {', '{"arguments": {"cmd": "x"}, "name": "run"}', '"name": "run"', '"arguments": {}', '"cmd": "'),
     *("{'name': 'run', 'arguments': {'cmd': '", '{"name": "run", "arguments": "{', '\\"cmd\\": 1}"', "True", "None", "null", "1.10", "12"),
-    *("{", "}", "[", "]", ",", ":", '"', "'", "\\", "\\u12", "\\ud83d", "\\ude00", "\\x4", "\n", "\n\n", " ", "\t", "<", "</", ">", "=", "a"),
+    *("{", "}", "[", "]", ",", ":", '"', "'", "\\", "\\u12", "\\ud83d", "\\ude00", "\\x4"),
+    *("\n", "\n\n", " ", "\t", "<", "</", ">", "=", "a"),
     *("t", "text ", "é", "\U0001f600", "\u2028", "\x00", "<tool", "_call>", "</par", "ameter>", "<|im_end|>"),
 ]
 SOUP = st.lists(st.sampled_from(PIECES), max_size=22).map("".join)
@@ -91,7 +92,8 @@ def has_no_marker(text: str) -> bool:
     return not any(marker in text for marker in MARKERS)
 
 
-PLAIN = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\n\n <>/"), min_size=1, max_size=40).filter(str.strip).filter(has_no_marker)
+CHARACTERS = st.characters(exclude_categories=["Cs"])
+PLAIN = st.text(CHARACTERS | st.sampled_from("\n\n <>/"), min_size=1, max_size=40).filter(str.strip).filter(has_no_marker)
 WORDS = st.text("abcdefghij_<>{}\"'\\ \n\té", max_size=12).filter(has_no_marker)
 KEYS = st.text("abcdefghij_", min_size=1, max_size=6)
 JSON = st.recursive(
