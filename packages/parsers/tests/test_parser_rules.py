@@ -171,7 +171,8 @@ PROSE_RULES = {
     "empty blocks": ("<think></think><think>\n\n</think>\n\nx", [("text", "x")], []),
     "only framing goes": ("<think>\n\n a \n\n</think>\n\n\nx\n", [("reasoning", "\n a \n"), ("text", "\nx\n")], []),
     "stray closers": ("a</think>b</tool_call>c", [("text", "abc")], ["stray_marker", "stray_marker"]),
-    "mention in prose": ("use <tool_call> and </tool_call>", [("text", "use <tool_call> and </tool_call>")], MALFORMED),
+    "mention in prose": ("use <tool_call> and </tool_call>", [("text", "use <tool_call> and </tool_call>")], []),
+    "garbage in a line": ("so <tool_call>junk</tool_call>", [("text", "so <tool_call>junk</tool_call>")], MALFORMED),
     "mention at the end": ("I would use <tool_call>", [("text", "I would use <tool_call>")], []),
     "partial marker at the end": ("a <tool_c", [("text", "a <tool_c")], []),
     "text around calls": (

@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 from parser_harness import TAG, joined, random_cut, run, segments_of, tools_of
 
 from antiphon_parsers import ModelFormat, Parser, resolve
+from antiphon_parsers.engine.closing import AfterBody, Unreadable
 from antiphon_parsers.engine.cursor import Cursor
+from antiphon_parsers.engine.json_calls import Envelope
+from antiphon_parsers.engine.prose import Prose
+from antiphon_parsers.engine.xml_calls import Body, FunctionTag, Value
 from antiphon_turns import CallSegment, Opening, ReasoningSegment, Segment, SegmentDelta, TextSegment
 
 TOOLS = tools_of(
@@ -204,7 +208,7 @@ def test_canonical_text_is_written_back(text: str) -> None:
 
 
 class Work:
-    """Counts what the machine does: characters copied into the cursor, and state steps."""
+    """Counts what the machine does: characters copied within the cursor, and state steps."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
@@ -220,6 +224,17 @@ class Work:
 
         monkeypatch.setattr(Cursor, "push", counted_push)
         monkeypatch.setattr(Cursor, "unread", counted_unread)
+        for state in (Prose, Envelope, FunctionTag, Body, Value, AfterBody, Unreadable):
+            self._count_steps(state, monkeypatch)
+
+    def _count_steps(self, state: type, monkeypatch: pytest.MonkeyPatch) -> None:
+        advance = state.advance  # type: ignore[attr-defined]
+
+        def counted_advance(*arguments: Any) -> Any:
+            self.count += 1
+            return advance(*arguments)
+
+        monkeypatch.setattr(state, "advance", counted_advance)
 
 
 H_OPEN = '<tool_call>\n{"name": "run", "arguments": '
