@@ -65,7 +65,7 @@ CHAT_CASES = [
     ("json mode", chat(response_format={"type": "json_object"}), 400, "response_format"),
     ("own template", chat(chat_template="{{ x }}"), 400, "chat_template"),
     ("image", chat(messages=[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]), 400, "image_url"),
-    ("too long", chat(messages=[{"role": "user", "content": LONG}]), 400, "prompt is too long"),
+    ("too long", chat(messages=[{"role": "user", "content": LONG}]), 400, "maximum context length is 512 tokens"),
 ]
 
 
@@ -121,7 +121,7 @@ def test_overflow_says_both_numbers_and_the_code(server):
     answer = server.http.post("/v1/messages", json=messages(messages=[{"role": "user", "content": LONG}]))
     message = answer.json()["error"]["message"]
     counted = server.http.post("/v1/messages/count_tokens", json={"model": MODEL, "messages": [{"role": "user", "content": LONG}]})
-    assert message == f"prompt is too long: {counted.json()['input_tokens']} tokens > 511 maximum"
+    assert message == f"prompt is too long: {counted.json()['input_tokens']} tokens > 512 maximum"
     answer = server.http.post("/v1/chat/completions", json=chat(messages=[{"role": "user", "content": LONG}]))
     assert answer.json()["error"]["code"] == "context_length_exceeded"
 
@@ -147,7 +147,14 @@ def test_what_clients_send_unasked_is_accepted(server):
     assert answer.status_code == 200, answer.text
     answer = server.http.post(
         "/v1/chat/completions",
-        json=chat(store=False, reasoning_effort="low", stream_options={"include_usage": True}, max_completion_tokens=8, parallel_tool_calls=True, stream=True),
+        json=chat(
+            store=False,
+            reasoning_effort="low",
+            stream_options={"include_usage": True},
+            max_completion_tokens=8,
+            parallel_tool_calls=True,
+            stream=True,
+        ),
     )
     assert answer.status_code == 200, answer.text
 

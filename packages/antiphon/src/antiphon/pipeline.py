@@ -1,14 +1,14 @@
 """A request's way from wire body to wire events, on one page.
 
-    1 ingest      antiphon_protocols   wire body      -> TurnRequest                    (app)
-    2 stabilize   stabilize            TurnRequest    -> the same without unstable prompt text
-    3 recall                           past turns are written by the family's writer
-    4 render      antiphon_tokenizers  TurnRequest    -> prompt pieces and the opening
-    5 tokenize    antiphon_tokenizers  pieces         -> token ids
-    6 route                            one worker: the engine of this process
-    7 generate    generate             token ids      -> token chunks, in phases
-    8 parse       decode               tokens         -> turn events, stop strings, call gate
-    9 project     antiphon_protocols   turn events    -> the surface's wire events      (app)
+1 ingest      antiphon_protocols   wire body      -> TurnRequest                    (app)
+2 stabilize   stabilize            TurnRequest    -> the same without unstable prompt text
+3 recall                           past turns are written by the family's writer
+4 render      antiphon_tokenizers  TurnRequest    -> prompt pieces and the opening
+5 tokenize    antiphon_tokenizers  pieces         -> token ids
+6 route                            one worker: the engine of this process
+7 generate    generate             token ids      -> token chunks, in phases
+8 parse       decode               tokens         -> turn events, stop strings, call gate
+9 project     antiphon_protocols   turn events    -> the surface's wire events      (app)
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from antiphon.generate import Generation
 from antiphon.model import Model
 from antiphon.stabilize import StabilizerRule, stabilize
 from antiphon.trace import TokenRecord, TokenTrace, finish_name
-from antiphon_tokenizers import encode
+from antiphon_tokenizers import check_size, encode
 from antiphon_turns import (
     Anomaly,
     ArgumentStreaming,
@@ -44,6 +44,8 @@ log = logging.getLogger("antiphon")
 
 # Rendering and encoding shorter texts costs less than the hop to a thread.
 OFF_LOOP_CHARACTERS = 32_768
+# count_tokens answers beyond the context too; no body within the size limit has more tokens than this.
+COUNTED_TOKENS = 1 << 26
 # Clients have no loop limit of their own for recovered calls; after this many cut turns in a row they get the honest form.
 RECOVERIES_IN_A_ROW = 2
 SESSIONS_REMEMBERED = 4096
@@ -91,7 +93,7 @@ class Pipeline:
 
     async def prepare(self, request: TurnRequest) -> Prepared:
         """Steps 2 to 5 and the room left. Raises RequestError."""
-        prompt = await self._prompt(request)
+        prompt = await self._prompt(request, limit=self.model.context_length)
         room = self.model.context_length - len(prompt.ids)
         if room <= 0:
             raise ContextOverflow(len(prompt.ids), self.model.context_length - 1)
@@ -104,20 +106,21 @@ class Pipeline:
 
     async def count(self, request: TurnRequest) -> int:
         """How many tokens the prompt of this request has. Raises RequestError."""
-        return len((await self._prompt(request)).ids)
+        return len((await self._prompt(request, limit=COUNTED_TOKENS)).ids)
 
-    async def _prompt(self, request: TurnRequest) -> Prompt:
+    async def _prompt(self, request: TurnRequest, *, limit: int) -> Prompt:
         """Long prompts are rendered and encoded off the event loop."""
         if request.model != self.model.name:
             raise UnknownModel(f"no model {request.model!r} here; this server has {self.model.name!r}", param="model")
         if request_size(request) > OFF_LOOP_CHARACTERS:
-            return await asyncio.to_thread(self._make_prompt, request)
-        return self._make_prompt(request)
+            return await asyncio.to_thread(self._make_prompt, request, limit)
+        return self._make_prompt(request, limit)
 
-    def _make_prompt(self, request: TurnRequest) -> Prompt:
+    def _make_prompt(self, request: TurnRequest, limit: int) -> Prompt:
+        check_size(request, self.model.tokenizer, limit=limit)
         stable, acted = stabilize(request, self._options.rules)
         rendered = self.model.renderer.render(stable)
-        token_ids = encode(rendered, self.model.tokenizer, limit=self.model.context_length)
+        token_ids = encode(rendered, self.model.tokenizer, limit=limit)
         return Prompt(request=stable, ids=token_ids, opening=rendered.opening, stabilized=acted, anomalies=tuple(rendered.anomalies))
 
     def new_tag(self) -> str:
