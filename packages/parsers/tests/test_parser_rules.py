@@ -19,9 +19,7 @@ TOOLS = tools_of(
 HERMES, TAGS = "hermes", "qwen3_coder"
 
 
-def outcome(
-    parser: str, text: str, finish: FinishReason = "stop", opening: Opening = TEXT
-) -> tuple[list[Any], list[str], bool]:
+def outcome(parser: str, text: str, finish: FinishReason = "stop", opening: Opening = TEXT) -> tuple[list[Any], list[str], bool]:
     """Short segments, anomaly codes, incomplete; the same for every cut."""
     grammar = resolve(parser, "qwen3").grammar
     first: list[Any] = []

@@ -122,8 +122,7 @@ def test_writers() -> None:
         TextSegment("B"),
     )
     assert resolve("hermes", "qwen3").writer.write(segments) == (
-        "<think>\nR\n</think>\n\nA\n<tool_call>\n"
-        '{"name": "f", "arguments": {"s": "a\\nb", "n": 1.10, "l": ["x"]}}\n</tool_call>\nB'
+        '<think>\nR\n</think>\n\nA\n<tool_call>\n{"name": "f", "arguments": {"s": "a\\nb", "n": 1.10, "l": ["x"]}}\n</tool_call>\nB'
     )
     assert resolve("qwen3_coder", None).writer.write(segments) == (
         "A\n<tool_call>\n<function=f>\n<parameter=s>\na\nb\n</parameter>\n<parameter=n>\n1.10\n</parameter>\n"
