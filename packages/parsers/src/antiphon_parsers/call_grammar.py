@@ -49,8 +49,9 @@ def force_calls(
 ) -> Forced:
     """Exactly one call, of one of `tools` (mode "any") or of the one named, with arguments its schema accepts.
 
-    `budget_tokens` is what prefix, call and end of turn may take together. `end_token` is the spelling of the control token
-    that has to follow the call; without it the engine ends with any end token of its own. Pure; raises ValueError when there
+    `budget_tokens` is what prefix, call and end of turn may take together. `end_token` is the control token that has
+    to follow the call, by its spelling (`<|im_end|>`) or number (`<[2]>`), and must exist in the model's vocabulary as a control
+    token; without it the engine ends with any end token of its own. Pure; raises ValueError when there
     is no tool to call, and nothing on account of a schema.
     """
     chosen = [tool for tool in tools if choice.mode != "named" or tool.name == choice.name]
