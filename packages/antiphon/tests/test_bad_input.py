@@ -181,6 +181,24 @@ def test_nothing_there(server, path):
     assert "error" in answer.json()
 
 
+@pytest.mark.parametrize("path", ["/v1/messages/", "/v1/messages/count_tokens/", "/v1/chat/completions/"])
+def test_a_slash_too_many_is_answered_not_redirected(server, path):
+    answer = server.http.post(path, json={})
+    assert answer.status_code == 404
+    assert path in answer.json()["error"]["message"]
+
+
+def test_a_fault_of_the_server_has_the_surfaces_envelope(server, monkeypatch):
+    async def broken(request):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(server.pipeline, "count", broken)
+    answer = server.http.post("/v1/messages/count_tokens", json=messages())
+    assert answer.status_code == 500
+    assert answer.json()["error"]["type"] == "api_error"
+
+
 def test_wrong_method(server):
     check_messages(server.http.get("/v1/messages"), 405, "GET")
+    assert server.http.get("/v1/messages").headers["allow"] == "POST"
     check_chat(server.http.get("/v1/chat/completions"), 405, "GET")

@@ -12,24 +12,29 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from antiphon.config import Settings
-from antiphon.http import ClientGone, headers_of, read_json_body, send_response
+from antiphon.http import ClientGone, OpenAnswers, headers_of, read_json_body, send_response
 from antiphon.openapi import openapi_document
 from antiphon.pipeline import Pipeline
 from antiphon.surfaces import Surface, chat_surface, messages_surface
-from antiphon.turn_route import TurnRoute
+from antiphon.turn_route import FAULT, TurnRoute
 from antiphon_protocols import messages, models
-from antiphon_turns.errors import AntiphonError, MethodNotAllowed, NotFound, UnknownModel
+from antiphon_turns.errors import AntiphonError, InternalError, MethodNotAllowed, NotFound, UnknownModel
 
 JSON = {"content-type": "application/json"}
 
 
 def build_app(pipeline: Pipeline, settings: Settings, *, created: int) -> Starlette:
-    """The ASGI application. `created` is the unix time the model was loaded at."""
+    """The ASGI application; its `state.answers` are the turns being answered. `created` is the unix time the model was loaded at."""
+    answers = OpenAnswers()
     chat = chat_surface(
         tool_dispatch=settings.enable_streaming_tool_dispatch, reasoning_dispatch=settings.enable_streaming_reasoning_dispatch
     )
     anthropic = messages_surface()
-    limits: dict[str, Any] = {"body_limit": settings.max_body_bytes, "keepalive_seconds": settings.keepalive_seconds}
+    limits: dict[str, Any] = {
+        "body_limit": settings.max_body_bytes,
+        "keepalive_seconds": settings.keepalive_seconds,
+        "answers": answers,
+    }
     meta = MetaRoutes(pipeline, anthropic, chat, created=created)
     routes = [
         Route("/v1/chat/completions", TurnRoute(pipeline, chat, **limits), methods=["POST"]),
@@ -47,7 +52,11 @@ def build_app(pipeline: Pipeline, settings: Settings, *, created: int) -> Starle
             Route("/api/hello", meta.nothing, methods=["GET", "HEAD"]),
             Route("/api/event_logging/batch", meta.nothing, methods=["POST"]),
         ]
-    return Starlette(routes=routes, exception_handlers={HTTPException: meta.http_error})
+    app = Starlette(routes=routes, exception_handlers={HTTPException: meta.http_error, Exception: meta.fault})
+    # A redirect would answer an agent's POST with an empty body, and few clients send it a second time.
+    app.router.redirect_slashes = False
+    app.state.answers = answers
+    return app
 
 
 class CountRoute:
@@ -122,8 +131,14 @@ class MetaRoutes:
         """404 and 405 in the envelope of the surface the path belongs to."""
         method, path = request.method, request.url.path
         if isinstance(raised, HTTPException) and raised.status_code == 405:
-            return self._error(request, MethodNotAllowed(f"{method} is not possible on {path}"))
+            response = self._error(request, MethodNotAllowed(f"{method} is not possible on {path}"))
+            response.headers.update(raised.headers or {})
+            return response
         return self._error(request, NotFound(f"there is nothing at {path}; /openapi.json lists what is here"))
+
+    async def fault(self, request: Request, raised: Exception) -> Response:
+        """A fault of ours in the same envelope; the log has the details."""
+        return self._error(request, InternalError(FAULT))
 
     def _error(self, request: Request, error: AntiphonError) -> Response:
         surface = self._surfaces[envelope_of(request.url.path, request.headers)]

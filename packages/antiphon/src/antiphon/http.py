@@ -1,7 +1,8 @@
 """HTTP by hand for the streaming routes: bodies with a limit, responses, and noticing that a client has gone."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
@@ -16,6 +17,11 @@ class ClientGone(Exception):
 def headers_of(scope: Scope) -> dict[str, str]:
     """Request headers with lower-case names; of a repeated one the last counts."""
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def printable(text: str) -> str:
+    """Text of a client as part of one log line: nothing in it moves a terminal's cursor or forges a line."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 async def read_json_body(headers: Mapping[str, str], receive: Receive, *, limit: int) -> bytes:
@@ -90,6 +96,41 @@ class EventStream:
             await asyncio.sleep(max(self._quiet_since + self._interval - loop.time(), 0.05))
             if loop.time() - self._quiet_since >= self._interval:
                 await self.write(self._keepalive)
+
+
+class AnswerCut(Exception):
+    """The server stops before the answer is whole."""
+
+
+class OpenAnswers:
+    """The turns that are being answered, so that a stopping server can end them in words their clients understand."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._cut = False
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[None]:
+        """Around one answer. Raises AnswerCut in it when `cut` is called."""
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("an answer is given by a task")
+        self._tasks.add(task)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not self._cut:
+                raise
+            task.uncancel()
+            raise AnswerCut from None
+        finally:
+            self._tasks.discard(task)
+
+    def cut(self) -> None:
+        """Ends every open answer."""
+        self._cut = True
+        for task in self._tasks:
+            task.cancel()
 
 
 class Disconnect:

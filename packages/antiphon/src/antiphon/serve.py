@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import signal
 import socket
@@ -32,17 +33,34 @@ from antiphon_turns.errors import ConfigError
 
 log = logging.getLogger("antiphon")
 
+BACKLOG = 1024
+# The HTTP library's own limit is a net below ours: it ends answers without a word.
+STOP_MARGIN_SECONDS = 3
+
 
 def run_server(settings: Settings) -> int:
     """Runs until a signal; returns the exit status. Raises ConfigError before anything is served."""
     console = Console(stderr=True)
-    logging.basicConfig(level=settings.log_level.upper(), format="%(message)s", handlers=[RichHandler(console=console, show_path=False)])
+    logging.basicConfig(level=settings.log_level.upper(), handlers=[log_handler(console)])
+    if settings.log_level == "info":
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)  # it announces what the start-up text has said
     listener = bind(settings)
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
             return runner.run(Server(settings, console, listener).run())
     finally:
         listener.close()
+
+
+def log_handler(console: Console) -> logging.Handler:
+    """Coloured lines for a terminal; whole ones with a date for files and journals."""
+    if console.is_terminal:
+        handler: logging.Handler = RichHandler(console=console, show_path=False)
+        handler.setFormatter(logging.Formatter("%(message)s"))
+    else:
+        handler = logging.StreamHandler(console.file)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    return handler
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -61,6 +79,9 @@ def bind(settings: Settings) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.http_host, settings.http_port))
+        # Only a listening socket keeps a second server from binding the same port. Clients that come before the model has
+        # loaded wait.
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         where = f"{settings.http_host}:{settings.http_port}"
@@ -80,10 +101,10 @@ class Server:
         """Loads, serves, drains."""
         settings = self._settings
         started = time.monotonic()
+        trace = TokenTrace(settings.trace_tokens)
         with self._console.status("Loading the model ..."):
             model, engine = build(settings)
             await engine.start()
-        trace = TokenTrace(settings.trace_tokens)
         try:
             pipeline = Pipeline(model, engine, options=options_of(settings), trace=trace, random_bytes=os.urandom)
             app = build_app(pipeline, settings, created=int(time.time()))
@@ -106,7 +127,7 @@ class Server:
 
 
 async def serve_http(app: Starlette, listener: socket.socket, *, grace: float, stop: asyncio.Event) -> None:
-    """Serves until `stop` is set; then running turns get `grace` seconds."""
+    """Serves until `stop` is set; then running turns get `grace` seconds, and what is left of them ends with an error."""
     config = uvicorn.Config(
         app,
         http="httptools",
@@ -116,15 +137,17 @@ async def serve_http(app: Starlette, listener: socket.socket, *, grace: float, s
         access_log=False,
         server_header=False,
         timeout_keep_alive=75,
-        timeout_graceful_shutdown=max(1, round(grace)),
-        backlog=1024,
+        timeout_graceful_shutdown=math.ceil(grace) + STOP_MARGIN_SECONDS,
+        backlog=BACKLOG,
     )
     server = QuietServer(config)
 
     async def watch() -> None:
         await stop.wait()
-        log.info("stopping: running turns have %.0f s to finish", grace)
+        log.info("stopping: running turns have %g s to finish", grace)
         server.should_exit = True
+        await asyncio.sleep(grace)
+        app.state.answers.cut()
 
     watcher = asyncio.create_task(watch())
     try:
@@ -180,6 +203,8 @@ def build(settings: Settings) -> tuple[Model, Engine]:
         tool_call_parser=settings.tool_call_parser,
         reasoning_parser=settings.reasoning_parser,
     )
+    if not choice.path.exists():
+        raise ConfigError(f"there is nothing at {choice.path}; --model-path takes a .gguf file, or a folder with tokenizer.json")
     if settings.engine == "mock":
         return build_mock(settings, choice)
     if not is_gguf(choice.path):
