@@ -36,6 +36,7 @@ MESSAGES_CASES = [
     ("ill-typed messages", messages(messages="hi"), 400, "messages"),
     ("ill-typed content", messages(messages=[{"role": "user", "content": 3}]), 400, "messages.0.content"),
     ("unknown role", messages(messages=[{"role": "robot", "content": "x"}]), 400, "role"),
+    ("structured output", messages(output_format={"type": "json_schema"}), 400, "output_format"),
     ("zero max_tokens", messages(max_tokens=0), 400, "max_tokens"),
     ("negative max_tokens", messages(max_tokens=-5), 400, "max_tokens"),
     ("text max_tokens", messages(max_tokens="many"), 400, "max_tokens"),

@@ -2,6 +2,10 @@
 
 import io
 import logging
+import os
+import re
+import subprocess
+import sys
 import threading
 
 import httpx
@@ -28,6 +32,15 @@ def test_a_port_is_taken_before_its_server_has_loaded():
 def test_a_missing_model_is_named_as_missing(tmp_path):
     with pytest.raises(ConfigError, match=r"there is nothing at .*gone\.gguf"):
         build(Settings(model_path=tmp_path / "gone.gguf"))
+
+
+@pytest.mark.parametrize("columns", ["80", "200"])
+def test_help_spells_every_flag(columns):
+    environment = {**os.environ, "COLUMNS": columns, "NO_COLOR": "1"}
+    shown = subprocess.run([sys.executable, "-m", "antiphon", "serve", "--help"], env=environment, capture_output=True, text=True)
+    assert shown.returncode == 0
+    flags = {f"--{name.replace('_', '-')}" for name in Settings.__struct_fields__}
+    assert flags <= set(re.findall(r"--[a-z-]+", shown.stdout))
 
 
 def test_a_trace_that_cannot_be_written_is_a_sentence(tmp_path):
