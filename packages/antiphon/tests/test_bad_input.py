@@ -182,6 +182,12 @@ def test_nothing_there(server, path):
     assert "error" in answer.json()
 
 
+def test_deep_template_variables_are_refused(server):
+    body = json.dumps(chat(chat_template_kwargs={"enable_thinking": "@"})).replace('"@"', "[" * 700 + "]" * 700)
+    answer = server.http.post("/v1/chat/completions", content=body, headers={"content-type": "application/json"})
+    check_chat(answer, 400, "chat_template_kwargs")
+
+
 @pytest.mark.parametrize("path", ["/v1/messages/", "/v1/messages/count_tokens/", "/v1/chat/completions/"])
 def test_a_slash_too_many_is_answered_not_redirected(server, path):
     answer = server.http.post(path, json={})
