@@ -32,6 +32,8 @@ from antiphon_turns.errors import ConfigError
 
 log = logging.getLogger("antiphon")
 
+BACKLOG = 1024
+
 
 def run_server(settings: Settings) -> int:
     """Runs until a signal; returns the exit status. Raises ConfigError before anything is served."""
@@ -88,6 +90,8 @@ class Server:
             pipeline = Pipeline(model, engine, options=options_of(settings), trace=trace, random_bytes=os.urandom)
             app = build_app(pipeline, settings, created=int(time.time()))
             host, port = self._listener.getsockname()[:2]
+            # From here on connections wait instead of failing, so that the banner is true when it is read.
+            self._listener.listen(BACKLOG)
             show_banner(
                 self._console,
                 url=f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}",
@@ -117,7 +121,7 @@ async def serve_http(app: Starlette, listener: socket.socket, *, grace: float, s
         server_header=False,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=max(1, round(grace)),
-        backlog=1024,
+        backlog=BACKLOG,
     )
     server = QuietServer(config)
 
