@@ -12,6 +12,7 @@ from antiphon_turns import (
     Event,
     FinishReason,
     Opening,
+    SegmentDelta,
     SegmentEnd,
     SegmentStart,
     StopMatcher,
@@ -104,19 +105,23 @@ class TurnDecoder:
         for event in parsed:
             if self._call_made and not isinstance(event, Anomaly):
                 continue
-            for kept in self._stops.push(event):
-                out.append(self._note(kept))
+            out.extend(map(self._note, self._stops.push(event)))
         if self._stops.matched is not None:
             self.done = True
 
     def _note(self, event: Event) -> Event:
+        if type(event) is not SegmentDelta:
+            event = self._stamp(event)
+        self._assembler.push(event)
+        return event
+
+    def _stamp(self, event: Event) -> Event:
         """Stamps carriers, counts reasoning, and watches for the last allowed call."""
         if isinstance(event, SegmentStart) and event.kind == "reasoning":
             self._reasoning_open = event.index
         elif isinstance(event, SegmentEnd) and event.index == self._reasoning_open:
             self._reasoning_tokens += event.tokens
-            event = SegmentEnd(event.index, event.status, event.tokens, ids.carrier(self._tag, event.index))
+            return SegmentEnd(event.index, event.status, event.tokens, ids.carrier(self._tag, event.index))
         elif isinstance(event, CallReady) and self._single_call:
             self._call_made = self.done = True
-        self._assembler.push(event)
         return event

@@ -15,7 +15,7 @@ import msgspec
 import uvicorn
 from rich.console import Console
 from rich.logging import RichHandler
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from antiphon.app import build_app
 from antiphon.banner import show_banner
@@ -109,7 +109,7 @@ class Server:
         return 0
 
 
-async def serve_http(app: Starlette, listener: socket.socket, *, grace: float, stop: asyncio.Event) -> None:
+async def serve_http(app: ASGIApp, listener: socket.socket, *, grace: float, stop: asyncio.Event) -> None:
     """Serves until `stop` is set; then running turns get `grace` seconds."""
     config = uvicorn.Config(
         app,

@@ -57,9 +57,9 @@ class CallGate:
 
     def push(self, event: Event) -> list[Event]:
         """The events that may pass now."""
+        if isinstance(event, SegmentDelta):
+            return self._delta(event)
         match event:
-            case SegmentDelta():
-                return self._delta(event)
             case SegmentStart():
                 return self._start(event)
             case SegmentEnd():
@@ -89,7 +89,8 @@ class CallGate:
             return []
         if self._live is not None:
             self._live.text.append(event.text)
-        return [SegmentDelta(self._next - 1, event.text)]
+        index = self._next - 1
+        return [event if event.index == index else SegmentDelta(index, event.text)]
 
     def _segment_end(self, event: SegmentEnd) -> list[Event]:
         held, live = self._held, self._live
