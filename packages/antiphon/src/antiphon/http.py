@@ -1,7 +1,7 @@
 """HTTP by hand for the streaming routes: bodies with a limit, responses, and noticing that a client has gone."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
@@ -69,10 +69,10 @@ class EventStream:
         self._quiet_since = self._loop.time()
         self._ticker = asyncio.create_task(self._tick())
 
-    async def write(self, data: bytes) -> None:
-        """Sends bytes of one or more whole SSE events."""
+    def write(self, data: bytes) -> Awaitable[None]:
+        """Sends bytes of one or more whole SSE events, when awaited."""
         self._quiet_since = self._loop.time()
-        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        return self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def close(self) -> None:
         """Ends the response."""

@@ -57,9 +57,11 @@ class CallGate:
 
     def push(self, event: Event) -> list[Event]:
         """The events that may pass now."""
-        if isinstance(event, SegmentDelta):
-            return self._delta(event)
         match event:
+            case SegmentDelta() if self._held is None and self._live is None:
+                return [event if event.index == self._next - 1 else SegmentDelta(self._next - 1, event.text)]
+            case SegmentDelta():
+                return self._call_delta(event)
             case SegmentStart():
                 return self._start(event)
             case SegmentEnd():
@@ -84,13 +86,12 @@ class CallGate:
         self._next += 1
         return [SegmentStart(self._next - 1, event.kind, event.call_id, event.name)]
 
-    def _delta(self, event: SegmentDelta) -> list[Event]:
+    def _call_delta(self, event: SegmentDelta) -> list[Event]:
         if self._held is not None:
             return []
         if self._live is not None:
             self._live.text.append(event.text)
-        index = self._next - 1
-        return [event if event.index == index else SegmentDelta(index, event.text)]
+        return [SegmentDelta(self._next - 1, event.text)]
 
     def _segment_end(self, event: SegmentEnd) -> list[Event]:
         held, live = self._held, self._live
