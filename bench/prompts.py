@@ -24,6 +24,7 @@ _WORDS = tuple(
 _TURN_WORDS = 400
 _TOOLS = 20
 _TOOL_WORDS = 40
+_TOOL_TOKENS = 200
 
 
 def words(count: int, seed: str) -> str:
@@ -48,7 +49,7 @@ def agent_turns(size: int, seed: str) -> list[str]:
 
 
 def tools() -> list[dict[str, Any]]:
-    """Tools as a coding agent has them: twenty, each with a description and a schema. About 4,000 tokens rendered."""
+    """Tools as a coding agent has them: twenty, each with a description and a schema. About 200 tokens each when rendered."""
     return [
         {
             "name": f"tool_{number}",
@@ -100,8 +101,7 @@ def agent_body(surface: SurfaceName, size: int, seed: str, *, output_tokens: int
     """An agent's request of about `size` tokens: a system prompt (a quarter), twenty tools, a long history. With `added`
     the session has gone on by one exchange, of which `added` is the user's part."""
     system = words(size // 4, f"{seed}/system")
-    offered = tools()
-    turns = agent_turns(max(_TURN_WORDS, size - size // 4 - _TOOLS * 2 * 100), seed)
+    turns = agent_turns(max(_TURN_WORDS, size - size // 4 - _TOOLS * _TOOL_TOKENS), seed)
     if added is not None:
         turns += [words(60, f"{seed}/answer"), added]
-    return body(surface, turns, output_tokens=output_tokens, system=system, offered=offered)
+    return body(surface, turns, output_tokens=output_tokens, system=system, offered=tools())

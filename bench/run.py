@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from bench.frontend import frontend_figures, frontend_table
+from bench.floor import floor_figures, floor_table
+from bench.frontend import PACE_MS, STREAMS, frontend_figures, frontend_table
 from bench.measure import BenchError, this_machine
 from bench.parsers import parser_figures, parser_table
 from bench.ttft import encode_figure, ttft_figures, ttft_table
@@ -45,7 +46,9 @@ def _run(part: str) -> Any:
     if part == "frontend":
         frontend = frontend_figures()
         _say("\nFrontend CPU per streamed token, mock engine included\n\n" + frontend_table(frontend))
-        return frontend
+        floor = floor_figures(streams=STREAMS, pace_ms=PACE_MS)
+        _say("\nA bare event loop that only waits and writes, on this machine\n\n" + floor_table(floor))
+        return {"figures": frontend, "floor": floor}
     ttft, encode = ttft_figures(), encode_figure()
     _say("\nTime to first token that the frontend adds\n\n" + ttft_table(ttft))
     _say(f"\nPlain tokenizer library on the agent prompt ({encode.prompt_tokens:,} tokens): {encode.p50_ms:.1f} ms")

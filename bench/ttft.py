@@ -1,7 +1,7 @@
 """What the frontend adds to the time to first token. The mock engine answers at once, so all of it is the frontend's."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -82,12 +82,11 @@ def agent_figures(server: MockServer, *, size: int, cold: int, warm: int) -> lis
     figures = []
     for surface in SURFACES:
         warm_up(server, surface)
-        make: Callable[..., bytes] = agent_body
-        unseen = [make(surface, size, f"{surface}/{n}", output_tokens=OUTPUT_TOKENS) for n in range(cold)]
+        unseen = [agent_body(surface, size, f"{surface}/{n}", output_tokens=OUTPUT_TOKENS) for n in range(cold)]
         figures.append(take(server, surface, unseen, kind="cold", shape="agent"))
         figures.append(take(server, surface, [unseen[-1]] * warm, kind="same again", shape="agent"))
-        seed = f"{surface}/{cold - 1}"
-        grown = [make(surface, size, seed, output_tokens=OUTPUT_TOKENS, added=words(60, f"new{n}")) for n in range(warm)]
+        last = f"{surface}/{cold - 1}"
+        grown = [agent_body(surface, size, last, output_tokens=OUTPUT_TOKENS, added=words(60, f"new{n}")) for n in range(warm)]
         figures.append(take(server, surface, grown, kind="grown", shape="agent"))
     return figures
 
