@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from antiphon.config import Settings
 from antiphon.http import ClientGone, headers_of, read_json_body, send_response
@@ -23,7 +23,7 @@ from antiphon_turns.errors import AntiphonError, MethodNotAllowed, NotFound, Unk
 JSON = {"content-type": "application/json"}
 
 
-def build_app(pipeline: Pipeline, settings: Settings, *, created: int) -> Starlette:
+def build_app(pipeline: Pipeline, settings: Settings, *, created: int) -> ASGIApp:
     """The ASGI application. `created` is the unix time the model was loaded at."""
     chat = chat_surface(
         tool_dispatch=settings.enable_streaming_tool_dispatch, reasoning_dispatch=settings.enable_streaming_reasoning_dispatch
@@ -31,8 +31,8 @@ def build_app(pipeline: Pipeline, settings: Settings, *, created: int) -> Starle
     anthropic = messages_surface()
     limits: dict[str, Any] = {"body_limit": settings.max_body_bytes, "keepalive_seconds": settings.keepalive_seconds}
     meta = MetaRoutes(pipeline, anthropic, chat, created=created)
+    turns = {"/v1/chat/completions": TurnRoute(pipeline, chat, **limits)}
     routes = [
-        Route("/v1/chat/completions", TurnRoute(pipeline, chat, **limits), methods=["POST"]),
         Route("/v1/models", meta.list_models, methods=["GET"]),
         Route("/v1/models/{model_id:path}", meta.one_model, methods=["GET"]),
         Route("/health", meta.health, methods=["GET"]),
@@ -40,14 +40,25 @@ def build_app(pipeline: Pipeline, settings: Settings, *, created: int) -> Starle
         Route("/", meta.root, methods=["GET", "HEAD"]),
     ]
     if settings.enable_anthropic_api:
+        turns["/v1/messages"] = TurnRoute(pipeline, anthropic, **limits)
         routes += [
-            Route("/v1/messages", TurnRoute(pipeline, anthropic, **limits), methods=["POST"]),
             Route("/v1/messages/count_tokens", CountRoute(pipeline, anthropic, body_limit=settings.max_body_bytes), methods=["POST"]),
             # Claude Code asks these at start-up; a cheap answer keeps it from reporting a bad connection.
             Route("/api/hello", meta.nothing, methods=["GET", "HEAD"]),
             Route("/api/event_logging/batch", meta.nothing, methods=["POST"]),
         ]
-    return Starlette(routes=routes, exception_handlers={HTTPException: meta.http_error})
+    routes = [*(Route(path, turn, methods=["POST"]) for path, turn in turns.items()), *routes]
+    return direct(turns, Starlette(routes=routes, exception_handlers={HTTPException: meta.http_error}))
+
+
+def direct(turns: Mapping[str, ASGIApp], rest: ASGIApp) -> ASGIApp:
+    """POSTs to `turns` go straight there. Starlette, which has the rest, wraps `send` twice, and a stream sends per token."""
+
+    async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
+        turn = turns.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        await (turn or rest)(scope, receive, send)
+
+    return dispatch
 
 
 class CountRoute:

@@ -15,7 +15,7 @@ import msgspec
 import uvicorn
 from rich.console import Console
 from rich.logging import RichHandler
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from antiphon.app import build_app
 from antiphon.banner import show_banner
@@ -32,17 +32,29 @@ from antiphon_turns.errors import ConfigError
 
 log = logging.getLogger("antiphon")
 
+BACKLOG = 1024
+
 
 def run_server(settings: Settings) -> int:
     """Runs until a signal; returns the exit status. Raises ConfigError before anything is served."""
     console = Console(stderr=True)
-    logging.basicConfig(level=settings.log_level.upper(), format="%(message)s", handlers=[RichHandler(console=console, show_path=False)])
+    set_up_logging(settings, console)
     listener = bind(settings)
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
             return runner.run(Server(settings, console, listener).run())
     finally:
         listener.close()
+
+
+def set_up_logging(settings: Settings, console: Console) -> None:
+    """One line a record. Colours cost half a millisecond a line, so they are for terminals; files get a plain line, never wrapped."""
+    rich = RichHandler(console=console, show_path=False) if console.is_terminal else None
+    logging.basicConfig(
+        level=settings.log_level.upper(),
+        format="%(message)s" if rich else "%(asctime)s %(levelname)s %(message)s",
+        handlers=[rich or logging.StreamHandler()],
+    )
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -88,6 +100,8 @@ class Server:
             pipeline = Pipeline(model, engine, options=options_of(settings), trace=trace, random_bytes=os.urandom)
             app = build_app(pipeline, settings, created=int(time.time()))
             host, port = self._listener.getsockname()[:2]
+            # From here on connections wait instead of failing, so that the banner is true when it is read.
+            self._listener.listen(BACKLOG)
             show_banner(
                 self._console,
                 url=f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}",
@@ -105,7 +119,7 @@ class Server:
         return 0
 
 
-async def serve_http(app: Starlette, listener: socket.socket, *, grace: float, stop: asyncio.Event) -> None:
+async def serve_http(app: ASGIApp, listener: socket.socket, *, grace: float, stop: asyncio.Event) -> None:
     """Serves until `stop` is set; then running turns get `grace` seconds."""
     config = uvicorn.Config(
         app,
@@ -117,7 +131,7 @@ async def serve_http(app: Starlette, listener: socket.socket, *, grace: float, s
         server_header=False,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=max(1, round(grace)),
-        backlog=1024,
+        backlog=BACKLOG,
     )
     server = QuietServer(config)
 
