@@ -1,7 +1,5 @@
 """The edges of a server's life: what start refuses, and what a stop says to clients that are still waiting."""
 
-import io
-import logging
 import os
 import re
 import subprocess
@@ -10,10 +8,9 @@ import threading
 
 import httpx
 import pytest
-from rich.console import Console
 
 from antiphon.config import Settings
-from antiphon.serve import bind, build, log_handler
+from antiphon.serve import bind, build
 from antiphon.trace import TokenTrace
 from antiphon_turns.errors import ConfigError
 
@@ -46,13 +43,6 @@ def test_help_spells_every_flag(columns):
 def test_a_trace_that_cannot_be_written_is_a_sentence(tmp_path):
     with pytest.raises(ConfigError, match="cannot write the token trace"):
         TokenTrace(tmp_path / "no" / "folder.jsonl")
-
-
-def test_a_log_line_is_one_line_where_no_terminal_is():
-    out = io.StringIO()
-    record = logging.LogRecord("antiphon", logging.INFO, "", 0, "word " * 60, None, None)
-    log_handler(Console(file=out, width=80)).handle(record)
-    assert out.getvalue().count("\n") == 1
 
 
 @pytest.mark.parametrize(("path", "marker"), [("/v1/messages", "event: error"), ("/v1/chat/completions", '"error":')])

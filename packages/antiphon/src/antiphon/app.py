@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from antiphon.config import Settings
 from antiphon.http import ClientGone, OpenAnswers, headers_of, read_json_body, send_response
@@ -23,9 +23,8 @@ from antiphon_turns.errors import AntiphonError, InternalError, MethodNotAllowed
 JSON = {"content-type": "application/json"}
 
 
-def build_app(pipeline: Pipeline, settings: Settings, *, created: int) -> Starlette:
-    """The ASGI application; its `state.answers` are the turns being answered. `created` is the unix time the model was loaded at."""
-    answers = OpenAnswers()
+def build_app(pipeline: Pipeline, settings: Settings, *, created: int, answers: OpenAnswers | None = None) -> ASGIApp:
+    """The ASGI application. `created` is the unix time the model was loaded at; `answers` gets the turns that are being answered."""
     chat = chat_surface(
         tool_dispatch=settings.enable_streaming_tool_dispatch, reasoning_dispatch=settings.enable_streaming_reasoning_dispatch
     )
@@ -33,11 +32,11 @@ def build_app(pipeline: Pipeline, settings: Settings, *, created: int) -> Starle
     limits: dict[str, Any] = {
         "body_limit": settings.max_body_bytes,
         "keepalive_seconds": settings.keepalive_seconds,
-        "answers": answers,
+        "answers": answers or OpenAnswers(),
     }
     meta = MetaRoutes(pipeline, anthropic, chat, created=created)
+    turns = {"/v1/chat/completions": TurnRoute(pipeline, chat, **limits)}
     routes = [
-        Route("/v1/chat/completions", TurnRoute(pipeline, chat, **limits), methods=["POST"]),
         Route("/v1/models", meta.list_models, methods=["GET"]),
         Route("/v1/models/{model_id:path}", meta.one_model, methods=["GET"]),
         Route("/health", meta.health, methods=["GET"]),
@@ -45,18 +44,28 @@ def build_app(pipeline: Pipeline, settings: Settings, *, created: int) -> Starle
         Route("/", meta.root, methods=["GET", "HEAD"]),
     ]
     if settings.enable_anthropic_api:
+        turns["/v1/messages"] = TurnRoute(pipeline, anthropic, **limits)
         routes += [
-            Route("/v1/messages", TurnRoute(pipeline, anthropic, **limits), methods=["POST"]),
             Route("/v1/messages/count_tokens", CountRoute(pipeline, anthropic, body_limit=settings.max_body_bytes), methods=["POST"]),
             # Claude Code asks these at start-up; a cheap answer keeps it from reporting a bad connection.
             Route("/api/hello", meta.nothing, methods=["GET", "HEAD"]),
             Route("/api/event_logging/batch", meta.nothing, methods=["POST"]),
         ]
+    routes = [*(Route(path, turn, methods=["POST"]) for path, turn in turns.items()), *routes]
     app = Starlette(routes=routes, exception_handlers={HTTPException: meta.http_error, Exception: meta.fault})
     # A redirect would answer an agent's POST with an empty body, and few clients send it a second time.
     app.router.redirect_slashes = False
-    app.state.answers = answers
-    return app
+    return direct(turns, app)
+
+
+def direct(turns: Mapping[str, ASGIApp], rest: ASGIApp) -> ASGIApp:
+    """POSTs to `turns` go straight there. Starlette, which has the rest, wraps `send` twice, and a stream sends per token."""
+
+    async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
+        turn = turns.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        await (turn or rest)(scope, receive, send)
+
+    return dispatch
 
 
 class CountRoute:

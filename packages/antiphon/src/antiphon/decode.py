@@ -12,6 +12,7 @@ from antiphon_turns import (
     Event,
     FinishReason,
     Opening,
+    SegmentDelta,
     SegmentEnd,
     SegmentStart,
     StopMatcher,
@@ -36,6 +37,7 @@ class TurnDecoder:
         tools = request.tools if request.tool_choice.mode != "none" else ()
         self.parser = Parser(model.format.grammar, tools=tools, opening=Opening("rendered", opening), turn_tag=turn_tag)
         self._stops = StopMatcher(request.sampling.stop)
+        self._stoppable = bool(request.sampling.stop)
         self._single_call = not request.tool_choice.parallel
         self._call_made = False
         self._assembler = Assembler()
@@ -104,13 +106,13 @@ class TurnDecoder:
         for event in parsed:
             if self._call_made and not isinstance(event, Anomaly):
                 continue
-            for kept in self._stops.push(event):
-                out.append(self._note(kept))
+            for kept in self._stops.push(event) if self._stoppable else (event,):
+                out.append(kept if type(kept) is SegmentDelta else self._note(kept))
         if self._stops.matched is not None:
             self.done = True
 
     def _note(self, event: Event) -> Event:
-        """Stamps carriers, counts reasoning, and watches for the last allowed call."""
+        """Stamps carriers, counts reasoning, watches for the last allowed call, and remembers what the stop reason needs."""
         if isinstance(event, SegmentStart) and event.kind == "reasoning":
             self._reasoning_open = event.index
         elif isinstance(event, SegmentEnd) and event.index == self._reasoning_open:

@@ -16,7 +16,7 @@ import msgspec
 import uvicorn
 from rich.console import Console
 from rich.logging import RichHandler
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from antiphon.app import build_app
 from antiphon.banner import show_banner
@@ -25,6 +25,7 @@ from antiphon.engines.base import Engine
 from antiphon.engines.default_model import DEFAULT_MODEL_NAME, default_model_path
 from antiphon.engines.embedded import EmbeddedEngine
 from antiphon.engines.mock import MockEngine, MockOptions, load_script
+from antiphon.http import OpenAnswers
 from antiphon.model import Model, ModelChoice, load_mock_model, load_model
 from antiphon.pipeline import Pipeline, PipelineOptions
 from antiphon.stabilize import ANTHROPIC_PREAMBLE
@@ -41,9 +42,7 @@ STOP_MARGIN_SECONDS = 3
 def run_server(settings: Settings) -> int:
     """Runs until a signal; returns the exit status. Raises ConfigError before anything is served."""
     console = Console(stderr=True)
-    logging.basicConfig(level=settings.log_level.upper(), handlers=[log_handler(console)])
-    if settings.log_level == "info":
-        logging.getLogger("uvicorn").setLevel(logging.WARNING)  # it announces what the start-up text has said
+    set_up_logging(settings, console)
     listener = bind(settings)
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
@@ -52,15 +51,16 @@ def run_server(settings: Settings) -> int:
         listener.close()
 
 
-def log_handler(console: Console) -> logging.Handler:
-    """Coloured lines for a terminal; whole ones with a date for files and journals."""
-    if console.is_terminal:
-        handler: logging.Handler = RichHandler(console=console, show_path=False)
-        handler.setFormatter(logging.Formatter("%(message)s"))
-    else:
-        handler = logging.StreamHandler(console.file)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    return handler
+def set_up_logging(settings: Settings, console: Console) -> None:
+    """One line a record. Colours cost half a millisecond a line, so they are for terminals; files get a plain line, never wrapped."""
+    rich = RichHandler(console=console, show_path=False) if console.is_terminal else None
+    logging.basicConfig(
+        level=settings.log_level.upper(),
+        format="%(message)s" if rich else "%(asctime)s %(levelname)s %(message)s",
+        handlers=[rich or logging.StreamHandler()],
+    )
+    if settings.log_level == "info":
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)  # it announces what the start-up text has said
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -79,8 +79,7 @@ def bind(settings: Settings) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.http_host, settings.http_port))
-        # Only a listening socket keeps a second server from binding the same port. Clients that come before the model has
-        # loaded wait.
+        # Only a listening socket keeps a second server from binding the same port. Clients that come early wait for the model.
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
@@ -107,7 +106,8 @@ class Server:
             await engine.start()
         try:
             pipeline = Pipeline(model, engine, options=options_of(settings), trace=trace, random_bytes=os.urandom)
-            app = build_app(pipeline, settings, created=int(time.time()))
+            answers = OpenAnswers()
+            app = build_app(pipeline, settings, created=int(time.time()), answers=answers)
             host, port = self._listener.getsockname()[:2]
             show_banner(
                 self._console,
@@ -118,7 +118,7 @@ class Server:
             )
             stop = asyncio.Event()
             with stop_signals(stop):
-                await serve_http(app, self._listener, grace=settings.shutdown_grace_seconds, stop=stop)
+                await serve_http(app, self._listener, grace=settings.shutdown_grace_seconds, stop=stop, answers=answers)
         finally:
             await engine.close()
             trace.close()
@@ -126,8 +126,10 @@ class Server:
         return 0
 
 
-async def serve_http(app: Starlette, listener: socket.socket, *, grace: float, stop: asyncio.Event) -> None:
-    """Serves until `stop` is set; then running turns get `grace` seconds, and what is left of them ends with an error."""
+async def serve_http(
+    app: ASGIApp, listener: socket.socket, *, grace: float, stop: asyncio.Event, answers: OpenAnswers | None = None
+) -> None:
+    """Serves until `stop` is set; then running turns get `grace` seconds, and those of `answers` that are left end with an error."""
     config = uvicorn.Config(
         app,
         http="httptools",
@@ -147,7 +149,8 @@ async def serve_http(app: Starlette, listener: socket.socket, *, grace: float, s
         log.info("stopping: running turns have %g s to finish", grace)
         server.should_exit = True
         await asyncio.sleep(grace)
-        app.state.answers.cut()
+        if answers is not None:
+            answers.cut()
 
     watcher = asyncio.create_task(watch())
     try:

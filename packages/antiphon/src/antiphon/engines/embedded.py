@@ -35,9 +35,10 @@ def default_threads() -> int:
 class EmbeddedEngine:
     """An `antiphon.engines.base.Engine` over a GGUF file.
 
-    `context_length` is the context of one job in tokens; `parallel` jobs run at once, further ones wait in order.
-    `threads` None takes the usable cores, at most 8, for prompts and one fewer for decoding. `batch` is how many prompt tokens are evaluated between two looks at a cancelled request: 64 is as fast as more on CPUs and
-    takes about a second on one core deep in a long prompt.
+    `context_length` is the context of one job in tokens; `parallel` jobs run at once, further ones wait in order. `threads` None
+    takes the usable cores, at most 8, for prompts and one fewer for decoding. `batch` is how many prompt tokens are evaluated
+    between two looks at a cancelled request: 64 is as fast as more on CPUs and takes about a second on one core deep in a long
+    prompt.
     """
 
     constrains = True
