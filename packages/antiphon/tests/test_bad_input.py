@@ -147,7 +147,14 @@ def test_what_clients_send_unasked_is_accepted(server):
     assert answer.status_code == 200, answer.text
     answer = server.http.post(
         "/v1/chat/completions",
-        json=chat(store=False, reasoning_effort="low", stream_options={"include_usage": True}, max_completion_tokens=8, parallel_tool_calls=True, stream=True),
+        json=chat(
+            store=False,
+            reasoning_effort="low",
+            stream_options={"include_usage": True},
+            max_completion_tokens=8,
+            parallel_tool_calls=True,
+            stream=True,
+        ),
     )
     assert answer.status_code == 200, answer.text
 

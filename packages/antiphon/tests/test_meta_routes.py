@@ -47,7 +47,9 @@ def test_health_follows_the_engine(server):
 def test_openapi_lists_what_is_mounted(server):
     document = server.http.get("/openapi.json").json()
     assert document["openapi"].startswith("3.")
-    assert {"/v1/messages", "/v1/messages/count_tokens", "/v1/chat/completions", "/v1/models", "/v1/models/{model_id}", "/health"} <= set(document["paths"])
+    assert {"/v1/messages", "/v1/messages/count_tokens", "/v1/chat/completions", "/v1/models", "/v1/models/{model_id}", "/health"} <= set(
+        document["paths"]
+    )
 
 
 def test_without_the_anthropic_api_its_paths_are_gone(serve_mock):
@@ -59,10 +61,16 @@ def test_without_the_anthropic_api_its_paths_are_gone(serve_mock):
 
 BODY = {
     "model": MODEL,
-    "system": [{"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.332.c08; cc_entrypoint=cli;"}, {"type": "text", "text": "Be brief."}],
+    "system": [
+        {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.332.c08; cc_entrypoint=cli;"},
+        {"type": "text", "text": "Be brief."},
+    ],
     "messages": [
         {"role": "user", "content": "list files"},
-        {"role": "assistant", "content": [{"type": "text", "text": "ok"}, {"type": "tool_use", "id": "call_x", "name": "ls", "input": {"path": "."}}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "text", "text": "ok"}, {"type": "tool_use", "id": "call_x", "name": "ls", "input": {"path": "."}}],
+        },
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call_x", "content": "a.txt"}]},
     ],
     "tools": [{"name": "ls", "description": "lists", "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}}}],

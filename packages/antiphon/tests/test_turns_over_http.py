@@ -9,14 +9,24 @@ import pytest
 from antiphon_turns import ids
 
 MODEL = "antiphon-mock"
-TOOL = {"name": "Bash", "description": "runs", "input_schema": {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}}
+TOOL = {
+    "name": "Bash",
+    "description": "runs",
+    "input_schema": {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]},
+}
 CHAT_TOOL = {"type": "function", "function": {"name": "Bash", "parameters": TOOL["input_schema"]}}
 CALL = "<tool_call>\n<function=Bash>\n<parameter=command>\n{}\n</parameter>\n</function>\n</tool_call>"
 INTERLEAVED = f"R1\n</think>\n\n{CALL.format('echo A')}\n<think>\nR2\n</think>\n\nT1\n{CALL.format('echo B')}"
 
 
 def ask(server, text="go", **fields):
-    body = {"model": MODEL, "max_tokens": 500, "thinking": {"type": "adaptive"}, "tools": [TOOL], "messages": [{"role": "user", "content": text}]}
+    body = {
+        "model": MODEL,
+        "max_tokens": 500,
+        "thinking": {"type": "adaptive"},
+        "tools": [TOOL],
+        "messages": [{"role": "user", "content": text}],
+    }
     return server.http.post("/v1/messages", json={**body, **fields})
 
 
@@ -63,8 +73,17 @@ def test_next_prompt_begins_with_what_the_engine_holds(serve_mock):
     """I9 with the writer alone: prompt 2 = prompt 1 + sampled turn + the new tail."""
     server = serve_mock([{"when": "</tool_response>", "say": "Done.\n</think>\n\nBye."}, {"when": "", "say": INTERLEAVED}])
     first = ask(server).json()
-    results = [{"type": "tool_result", "tool_use_id": block["id"], "content": "ok"} for block in first["content"] if block["type"] == "tool_use"]
-    ask(server, messages=[{"role": "user", "content": "go"}, {"role": "assistant", "content": first["content"]}, {"role": "user", "content": results}])
+    results = [
+        {"type": "tool_result", "tool_use_id": block["id"], "content": "ok"} for block in first["content"] if block["type"] == "tool_use"
+    ]
+    ask(
+        server,
+        messages=[
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": first["content"]},
+            {"role": "user", "content": results},
+        ],
+    )
     one, two = server.traced()
     held = one["prompt_ids"] + one["output_ids"]
     assert two["prompt_ids"][: len(held)] == held
@@ -148,11 +167,24 @@ def test_call_complete_at_the_limit_is_an_ordinary_call(serve_mock):
 
 
 def test_trace_is_written_for_every_end(serve_mock):
-    rules = [{"when": "long", "say": "a b c d", "finish": "length"}, {"when": "do it", "say": "x\n</think>\n\n" + CALL.format("ls")}, {"when": "", "say": "x\n</think>\n\ny"}]
+    rules = [
+        {"when": "long", "say": "a b c d", "finish": "length"},
+        {"when": "do it", "say": "x\n</think>\n\n" + CALL.format("ls")},
+        {"when": "", "say": "x\n</think>\n\ny"},
+    ]
     server = serve_mock(rules)
     ask(server, text="long")
-    server.http.post("/v1/messages", json={"model": MODEL, "max_tokens": 500, "tools": [TOOL], "thinking": {"type": "adaptive"},
-        "messages": [{"role": "user", "content": "do it"}]}, headers={"x-claude-code-session-id": "abc"})
+    server.http.post(
+        "/v1/messages",
+        json={
+            "model": MODEL,
+            "max_tokens": 500,
+            "tools": [TOOL],
+            "thinking": {"type": "adaptive"},
+            "messages": [{"role": "user", "content": "do it"}],
+        },
+        headers={"x-claude-code-session-id": "abc"},
+    )
     ask_chat(server)
     records = server.traced()
     assert [record["finish"] for record in records] == ["length", "tool", "stop"]
@@ -196,7 +228,11 @@ def test_keepalive_by_wall_clock(serve_mock):
 
 
 def test_dispatch_side_events_on_chat(serve_mock):
-    server = serve_mock([{"when": "", "say": "R\n</think>\n\n" + CALL.format("ls")}], enable_streaming_tool_dispatch=True, enable_streaming_reasoning_dispatch=True)
+    server = serve_mock(
+        [{"when": "", "say": "R\n</think>\n\n" + CALL.format("ls")}],
+        enable_streaming_tool_dispatch=True,
+        enable_streaming_reasoning_dispatch=True,
+    )
     events = sse(ask_chat(server, stream=True))
     dispatched = [data for name, data in events if name == "tool_call_dispatch"]
     assert dispatched[0]["choices"] == []
@@ -233,3 +269,24 @@ def test_control_token_text_from_clients_stays_text(serve_mock):
     control = set(tokenizer.added_tokens.values())
     one, two = ([i for i in r["prompt_ids"] if i in control] for r in server.traced()[-2:])
     assert one == two
+
+
+def test_a_deferred_tool_enters_the_prompt_where_it_is_loaded(serve_mock):
+    search = "<tool_call>\n<function=ToolSearch>\n</function>\n</tool_call>"
+    server = serve_mock([{"when": "CronCreate", "say": "ok\n</think>\n\ndone"}, {"when": "", "say": f"R\n</think>\n\n{search}"}])
+    finder = {"name": "ToolSearch", "input_schema": {"type": "object", "properties": {}}}
+    late = {"name": "CronCreate", "description": "makes a cron job", "input_schema": {"type": "object"}, "defer_loading": True}
+    first = ask(server, tools=[late, finder]).json()
+    result = {
+        "type": "tool_result",
+        "tool_use_id": first["content"][-1]["id"],
+        "content": [{"type": "tool_reference", "tool_name": "CronCreate"}],
+    }
+    history = [{"role": "user", "content": "go"}, {"role": "assistant", "content": first["content"]}, {"role": "user", "content": [result]}]
+    ask(server, tools=[late, finder], messages=history)
+    one, two = server.traced()
+    tokenizer = server.pipeline.model.tokenizer
+    assert "CronCreate" not in tokenizer.decode(one["prompt_ids"])
+    held = one["prompt_ids"] + one["output_ids"]
+    assert two["prompt_ids"][: len(held)] == held
+    assert "makes a cron job" in tokenizer.decode(two["prompt_ids"][len(held) :])

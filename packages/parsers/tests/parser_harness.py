@@ -21,6 +21,7 @@ from antiphon_turns import (
 from antiphon_turns.json_scan import JsonScanner
 
 TAG = "abcdefghijklmnop"
+TEXT = Opening("text")
 
 
 def tools_of(items: Iterable[dict[str, Any]]) -> tuple[Tool, ...]:
@@ -32,7 +33,7 @@ def run(
     tools: Sequence[Tool],
     pieces: Iterable[str],
     *,
-    opening: Opening = Opening("text"),
+    opening: Opening = TEXT,
     finish: FinishReason = "stop",
 ) -> tuple[list[Event], Parser]:
     """Feeds the pieces and finishes; every event passes the order check, and every call's bytes stay a JSON prefix."""

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from parser_harness import codes, cuts, joined, run, segments_of, tools_of
+
 from antiphon_parsers import resolve
 from antiphon_turns import FinishReason, Opening
-from parser_harness import codes, cuts, joined, run, segments_of, tools_of
 
 CASES = Path(__file__).parent / "cases"
 

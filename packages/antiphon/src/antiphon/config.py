@@ -1,43 +1,87 @@
-"""Settings of `antiphon serve`: one record, every field with a default. Precedence: flag > environment > file > default."""
+"""Settings of `antiphon serve`: one record, every field with a default and a sentence.
+
+Precedence: flag > environment > file > default. The command line, the variables and the file's keys are all made from the
+fields below: `http_port` is `--http-port`, ANTIPHON_HTTP_PORT and `http_port = 8123`.
+"""
 
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-import msgspec
+from msgspec import Meta, Struct
 
 from antiphon_turns import ArgumentStreaming, CutCalls
 from antiphon_turns.errors import ConfigError
 
 DEFAULT_FILE = Path("antiphon.toml")
 
+MODEL = {"panel": "Model and engine"}
+HTTP = {"panel": "HTTP"}
+PARSING = {"panel": "Parsing and prompt"}
+MOCK = {"panel": "Mock engine"}
+RUNNING = {"panel": "Running"}
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator chose."""
 
-    engine: Literal["embedded", "mock"] = "embedded"
-    model_path: Path | None = None
-    model_name: str | None = None
-    context_length: int | None = None
-    threads: int | None = None
-    http_host: str = "127.0.0.1"
-    http_port: int = 8000
-    enable_anthropic_api: bool = True
-    strip_anthropic_preamble: bool = True
-    enable_streaming_tool_dispatch: bool = False
-    enable_streaming_reasoning_dispatch: bool = False
-    tool_call_parser: str | None = None
-    reasoning_parser: str | None = None
-    argument_streaming: ArgumentStreaming = "whole"
-    cut_calls: CutCalls = "honest"
-    trace_tokens: Path | None = None
-    mock_script: Path | None = None
-    mock_chunk_tokens: int = 1
-    mock_token_delay_ms: float = 0.0
-    max_body_bytes: int = 32 * 1024 * 1024
-    keepalive_seconds: float = 10.0
-    shutdown_grace_seconds: float = 30.0
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+class Settings(Struct, frozen=True, kw_only=True):
+    """What the operator chose. A `Meta` gives the sentence of `--help`, its panel, bounds and further spellings."""
+
+    engine: Annotated[
+        Literal["embedded", "mock"],
+        Meta(description="embedded: llama.cpp on this CPU. mock: a script, no weights.", extra=MODEL),
+    ] = "embedded"
+    model_path: Annotated[
+        Path | None,
+        Meta(description="A .gguf file, or a folder with tokenizer.json (mock). Default: SmolLM2-135M-Instruct.", extra=MODEL),
+    ] = None
+    model_name: Annotated[str | None, Meta(description="Name that clients ask for. Default: the model's own.", extra=MODEL)] = None
+    context_length: Annotated[
+        int | None,
+        Meta(description="Tokens of prompt plus answer. Default: what the model was trained for.", ge=64, extra=MODEL),
+    ] = None
+    threads: Annotated[
+        int | None, Meta(description="CPU threads of the embedded engine. Default: the cores of this process.", ge=1, extra=MODEL)
+    ] = None
+
+    http_host: Annotated[str, Meta(description="Address to listen on.", extra=HTTP)] = "127.0.0.1"
+    http_port: Annotated[int, Meta(description="Port to listen on; 0 takes a free one.", ge=0, le=65535, extra=HTTP)] = 8000
+    enable_anthropic_api: Annotated[bool, Meta(description="Serve Anthropic Messages beside Chat Completions.", extra=HTTP)] = True
+    max_body_bytes: Annotated[int, Meta(description="Larger request bodies get a 413.", ge=1024, extra=HTTP)] = 32 * 1024 * 1024
+    keepalive_seconds: Annotated[float, Meta(description="Silence on a stream before a keep-alive leaves.", ge=0.1, extra=HTTP)] = 10.0
+
+    strip_anthropic_preamble: Annotated[
+        bool, Meta(description="Cut the varying billing header that defeats the prefix cache.", extra=PARSING)
+    ] = True
+    enable_streaming_tool_dispatch: Annotated[
+        bool, Meta(description="Chat: a typed side event the moment a call is complete.", extra=PARSING)
+    ] = False
+    enable_streaming_reasoning_dispatch: Annotated[
+        bool, Meta(description="Chat: a typed side event at the end of a reasoning block.", extra=PARSING)
+    ] = False
+    tool_call_parser: Annotated[
+        str | None,
+        Meta(description="Family of tool calls. Default: read from the template.", extra={**PARSING, "alias": "--dyn-tool-call-parser"}),
+    ] = None
+    reasoning_parser: Annotated[
+        str | None,
+        Meta(description="Family of reasoning. Default: read from the template.", extra={**PARSING, "alias": "--dyn-reasoning-parser"}),
+    ] = None
+    argument_streaming: Annotated[
+        ArgumentStreaming,
+        Meta(description="whole: a call leaves when it is complete. incremental: its bytes as they are decoded.", extra=PARSING),
+    ] = "whole"
+    cut_calls: Annotated[
+        CutCalls, Meta(description="A call cut by the limit. honest: left out. recover: with {} where that cannot run.", extra=PARSING)
+    ] = "honest"
+
+    mock_script: Annotated[Path | None, Meta(description="Rules, one JSON object a line: when, say, finish.", extra=MOCK)] = None
+    mock_chunk_tokens: Annotated[int, Meta(description="Tokens that leave the engine together.", ge=1, extra=MOCK)] = 1
+    mock_token_delay_ms: Annotated[float, Meta(description="Simulated decoding time of a token.", ge=0, extra=MOCK)] = 0.0
+
+    trace_tokens: Annotated[Path | None, Meta(description="Append one JSON line of exact token ids a turn.", extra=RUNNING)] = None
+    shutdown_grace_seconds: Annotated[float, Meta(description="Time for running turns to finish after SIGTERM.", ge=0, extra=RUNNING)] = (
+        30.0
+    )
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], Meta(description="How much to log.", extra=RUNNING)] = "info"
 
 
 def read_config_file(path: Path | None) -> dict[str, Any]:

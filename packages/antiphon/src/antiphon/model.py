@@ -45,9 +45,7 @@ class Model:
         markers = set(self.family.markers)
         # Control tokens that mean nothing inside a turn of this family: dropped when sampled, never shown.
         self.foreign_ids = frozenset(
-            token_id
-            for token, token_id in files.tokenizer.control_tokens.items()
-            if token not in markers and token_id not in self.stop_ids
+            token_id for token, token_id in files.tokenizer.control_tokens.items() if token not in markers and token_id not in self.stop_ids
         )
 
 

@@ -1,14 +1,14 @@
 """A request's way from wire body to wire events, on one page.
 
-    1 ingest      antiphon_protocols   wire body      -> TurnRequest                    (app)
-    2 stabilize   stabilize            TurnRequest    -> the same without unstable prompt text
-    3 recall                           past turns are written by the family's writer
-    4 render      antiphon_tokenizers  TurnRequest    -> prompt pieces and the opening
-    5 tokenize    antiphon_tokenizers  pieces         -> token ids
-    6 route                            one worker: the engine of this process
-    7 generate    generate             token ids      -> token chunks, in phases
-    8 parse       decode               tokens         -> turn events, stop strings, call gate
-    9 project     antiphon_protocols   turn events    -> the surface's wire events      (app)
+1 ingest      antiphon_protocols   wire body      -> TurnRequest                    (app)
+2 stabilize   stabilize            TurnRequest    -> the same without unstable prompt text
+3 recall                           past turns are written by the family's writer
+4 render      antiphon_tokenizers  TurnRequest    -> prompt pieces and the opening
+5 tokenize    antiphon_tokenizers  pieces         -> token ids
+6 route                            one worker: the engine of this process
+7 generate    generate             token ids      -> token chunks, in phases
+8 parse       decode               tokens         -> turn events, stop strings, call gate
+9 project     antiphon_protocols   turn events    -> the surface's wire events      (app)
 """
 
 import asyncio

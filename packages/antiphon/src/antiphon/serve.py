@@ -48,7 +48,7 @@ def run_server(settings: Settings) -> int:
 def new_loop() -> asyncio.AbstractEventLoop:
     """uvloop where it exists, else the standard loop."""
     try:
-        import uvloop  # noqa: PLC0415 - not on every platform
+        import uvloop  # not on every platform
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()

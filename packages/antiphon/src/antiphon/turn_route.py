@@ -16,6 +16,9 @@ from antiphon_turns.errors import AntiphonError, InternalError
 
 log = logging.getLogger("antiphon")
 
+Batches = AsyncGenerator[list[Event], None]
+Headers = list[tuple[str, str]]
+
 # A failing engine is worth a real HTTP status, so headers wait this long for its first tokens, and no longer.
 START_GRACE_SECONDS = 0.5
 
@@ -47,7 +50,7 @@ class TurnRoute:
             return
         except AntiphonError as error:
             await answer.refuse(error)
-        except Exception:  # noqa: BLE001 - the wire seam: nothing may leave a client without an answer
+        except Exception:  # the wire seam: nothing may leave a client without an answer
             log.exception("%s %s failed", self._surface.name, answer.request_id)
             await answer.refuse(InternalError("the server hit a fault of its own; its log has the details"))
 
@@ -68,9 +71,7 @@ class Answer:
     async def run(self, call: Call, prepared: Prepared) -> None:
         """Runs the turn. Raises AntiphonError only while nothing has been sent."""
         self._projector = projector = call.projector(self.request_id, int(time.time()))
-        turn = self._pipeline.run(
-            prepared, turn_tag=self._tag, request_id=self.request_id, argument_streaming=call.argument_streaming
-        )
+        turn = self._pipeline.run(prepared, turn_tag=self._tag, request_id=self.request_id, argument_streaming=call.argument_streaming)
         headers = [(self._surface.request_id_header, self.request_id), *notes(prepared)]
         started = time.monotonic()
         async with aclosing(turn):
@@ -88,7 +89,7 @@ class Answer:
             f", ignored fields: {', '.join(call.turn.ignored)}" if call.turn.ignored else "",
         )
 
-    async def _run_unary(self, turn: AsyncGenerator[list[Event], None], projector: Projector, headers: list[tuple[str, str]]) -> StopReason:
+    async def _run_unary(self, turn: Batches, projector: Projector, headers: Headers) -> StopReason:
         reason: StopReason = "error"
         async for batch in turn:
             for event in batch:
@@ -97,7 +98,9 @@ class Answer:
         await send_response(self._send, 200, [*headers, ("content-type", "application/json")], projector.body())
         return reason
 
-    async def _run_stream(self, turn: AsyncGenerator[list[Event], None], projector: Projector, headers: list[tuple[str, str]]) -> StopReason:
+    async def _run_stream(
+        self, turn: AsyncGenerator[list[Event], None], projector: Projector, headers: list[tuple[str, str]]
+    ) -> StopReason:
         opening = await anext(turn)
         first = asyncio.ensure_future(anext(turn, []))
         try:
@@ -138,7 +141,7 @@ class Answer:
             self._stream.abandon()
 
 
-def notes(prepared: Prepared) -> list[tuple[str, str]]:
+def notes(prepared: Prepared) -> Headers:
     """What the server did to the request, as response headers."""
     found = []
     if prepared.prompt.request.ignored:

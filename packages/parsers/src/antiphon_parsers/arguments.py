@@ -81,8 +81,7 @@ def one_line(document: str) -> str:
 
 
 def _length(text: str, at: int) -> int:
-    scanner = JsonScanner()
-    return scanner.feed(text[at:])
+    return JsonScanner().feed(text, at)
 
 
 def _skip(text: str, at: int) -> int:

@@ -22,6 +22,7 @@ from antiphon_parsers.schema_lark import (
     fit_members,
     literal,
     unanchored,
+    without,
 )
 from antiphon_parsers.schema_shape import Anything, Choice, Literals, Mapping, Member, Shape, Text, arguments_shape, json_text
 from antiphon_turns import Tool, ToolChoice
@@ -30,7 +31,9 @@ CallFormat = Literal["hermes_json", "qwen3_xml"]
 
 _SPARE = 2  # the end-of-turn token, and one where prefix and grammar meet
 _CROWD = 64  # tokens an ordinary argument gets beside a big one
-_MARKER = r"/(?s:.*)<\/?(parameter|function|tool_call)(?s:.*)/"  # what the parser could take for structure inside a value
+_STRUCTURE = ("</parameter", "</function", "</tool_call", "<parameter=", "<function=", "<tool_call>")
+"""What the parser could take for structure inside a bare value."""
+_BYTE, _WIDE = r"[\x00-\x7F]", r"[\u{80}-\u{10FFFF}]"
 _VALUE_END = "\n</parameter>\n"
 
 
@@ -46,8 +49,9 @@ def force_calls(
 ) -> Forced:
     """Exactly one call, of one of `tools` (mode "any") or of the one named, with arguments its schema accepts.
 
-    `budget_tokens` is what prefix, call and end of turn may take together. `end_token` is the spelling of the control token
-    that has to follow the call; without it the engine ends with any end token of its own. Pure; raises ValueError when there
+    `budget_tokens` is what prefix, call and end of turn may take together. `end_token` is the control token that has
+    to follow the call, by its spelling (`<|im_end|>`) or number (`<[2]>`), and must exist in the model's vocabulary as a control
+    token; without it the engine ends with any end token of its own. Pure; raises ValueError when there
     is no tool to call, and nothing on account of a schema.
     """
     chosen = [tool for tool in tools if choice.mode != "named" or tool.name == choice.name]
@@ -63,7 +67,8 @@ def force_calls(
         prefix = writer.opening + writer.header(chosen[0].name).rstrip(" ")
     for tool in chosen:
         text = writer.opening + writer.header(tool.name)
-        calls.append(f"{literal(text[len(prefix) :])} {_call(writer, tool, room - literal_cost(text))}")
+        body = _call(writer, tool, room - literal_cost(text))
+        calls.append(f"{literal(text[len(prefix) :])} {body}" if len(text) > len(prefix) else body)
     end = f" {end_token}" if end_token else ""
     return Forced(prefix, lark.text(f"{any_of(calls)}{end}"))
 
@@ -196,12 +201,13 @@ class _Qwen:
     def _bare(self, shape: Text, room: int) -> str:
         """A string as it is, up to the first closer on a line of its own, closer included."""
         if shape.form is not None:
-            return self._lark.rule(f"{self._lark.terminal(FORMS[shape.form])} {literal(_VALUE_END)}")
-        body = bounded(r"[\x00-\x7F]", r"[\u{80}-\u{10FFFF}]", shape.low, room, shape.high)
+            return self._lark.rule(f"{self._lark.terminal(f'/{FORMS[shape.form]}/')} {literal(_VALUE_END)}")
         if shape.pattern is not None:
-            body = f"({body}) & {unanchored(shape.pattern)}"
-        text = self._lark.terminal(f"({body}) & ~{_MARKER}")
-        return self._lark.rule_ending(text, _VALUE_END)
+            high = max(shape.low, room) if shape.high is None else shape.high
+            body = f"{unanchored(shape.pattern)} & /[^<\\n]{{{shape.low},{high}}}/"
+        else:
+            body = f"({bounded(_BYTE, _WIDE, shape.low, room, shape.high)}) & /{without(_STRUCTURE)}/"
+        return self._lark.rule_ending(self._lark.terminal(body), _VALUE_END)
 
     def free(self, room: int) -> str:
         return literal(self.closing)

@@ -10,7 +10,7 @@ def integer_regex(low: float | None, high: float | None, *, digits: int, multipl
     if multiple is not None and multiple > 1:
         return _multiples(low, high, multiple, digits)
     if low is None and high is None:
-        return rf"-?(0|[1-9][0-9]{{0,{digits - 1}}})"
+        return rf"0|-?[1-9][0-9]{{0,{digits - 1}}}"
     span = 10**digits - 1
     first = ceil(low) if low is not None else min(-span, floor(high or 0) - span)
     last = floor(high) if high is not None else max(span, first + span)

@@ -110,6 +110,31 @@ def unanchored(pattern: str) -> str:
     return f"/{'' if opens else any_text}({escaped}){'' if closes else any_text}/"
 
 
+def without(words: Sequence[str]) -> str:
+    """Regular expression of the texts in which none of these words occurs. Each begins with "<" and has no other one.
+
+    Written out as what may follow each "<", because complements (`~`) exceed llguidance's limits on ordinary text.
+    """
+    begun, broken = _trie([word[1:] for word in words])
+    return f"([^<]|(<{begun})*<{broken})*(<{begun})*"
+
+
+def _trie(words: Sequence[str]) -> tuple[str, str]:
+    """Of what follows a "<": the beginnings of words, none of them whole; and the shortest texts that are none."""
+    heads: dict[str, list[str]] = {}
+    for word in words:
+        heads.setdefault(word[0], []).append(word[1:])
+    begun: list[str] = []
+    broken = ["[^<" + "".join(re.escape(head).replace("/", "\\/") for head in heads) + "]"]
+    for head, rests in heads.items():
+        if "" not in rests:
+            inner_begun, inner_broken = _trie(rests)
+            escaped = re.escape(head).replace("/", "\\/")
+            begun.append(escaped + inner_begun)
+            broken.append(escaped + inner_broken)
+    return (f"({'|'.join(begun)})?" if begun else ""), f"({'|'.join(broken)})"
+
+
 class ValueLowering:
     """Lowers JSON values into one `Lark`. Every method returns a rule body of at most `room` tokens where that is possible."""
 

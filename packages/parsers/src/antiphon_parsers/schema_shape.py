@@ -221,8 +221,8 @@ class _Reader:
         return Never() if high is not None and low > high else Listing(first, rest, low, high)
 
     def _mapping(self, schema: dict[str, Any], depth: int, *, top: bool) -> Shape:
-        declared = schema.get("properties")
-        declared = declared if isinstance(declared, dict) else {}
+        properties = schema.get("properties")
+        declared = properties if isinstance(properties, dict) else {}
         listed = schema.get("required")
         required = {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set()
         members: list[Member] = []
@@ -233,7 +233,7 @@ class _Reader:
             elif key in required:
                 return Never()
         extra: Shape | None = None
-        free = schema.get("additionalProperties", not (declared or top))
+        free = schema.get("additionalProperties", not (isinstance(properties, dict) or top))
         if free is not False and "patternProperties" not in schema:
             extra = self.read(free, depth + 1)
         extra = None if isinstance(extra, Never) else extra

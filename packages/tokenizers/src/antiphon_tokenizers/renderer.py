@@ -53,7 +53,9 @@ class Renderer:
         """The prompt of a request. Raises InvalidRequest when the template refuses the conversation, a template
         variable is not open to clients, or a schema is not JSON."""
         stand_ins = StandIns(self._markers, *client_strings(request), avoid=self._avoid)
-        tools = () if request.tool_choice.mode == "none" else request.tools
+        # Deferred tools reach the prompt where a result refers to them, so that the head does not move.
+        offered = request.tool_choice.mode != "none"
+        tools = tuple(tool for tool in request.tools if not tool.deferred) if offered else ()
         native, tool_list = self._tool_forms(tools, stand_ins)
         messages = [escape_message(message, stand_ins) for message in request.messages]
         last = messages[-1] if messages else None

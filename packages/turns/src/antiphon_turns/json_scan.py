@@ -68,12 +68,13 @@ class JsonScanner:
         """Whether the last character that is not white space was a comma."""
         return self._comma and self.state in ("key", "value")
 
-    def feed(self, text: str) -> int:
-        """Takes text; returns how many characters were accepted: fewer than given when the value is complete or invalid."""
-        at, end = 0, len(text)
+    def feed(self, text: str, start: int = 0) -> int:
+        """Takes `text` from `start` on; returns how many characters were accepted: fewer than given when the value is
+        complete or invalid."""
+        at, end = start, len(text)
         while at < end and not self.failed and self.state != "done":
             at = _STEPS[self.state](self, text, at)
-        return at
+        return at - start
 
     def recover(self) -> None:
         """Forgets a failure: the next `feed` goes on behind the last accepted character."""

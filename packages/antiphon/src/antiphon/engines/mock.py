@@ -59,11 +59,11 @@ class MockEngine:
 
     constrains = False
 
-    def __init__(self, tokenizer: Tokenizer, frame: Frame, *, rules: Sequence[Rule] = (), options: MockOptions = MockOptions()) -> None:
+    def __init__(self, tokenizer: Tokenizer, frame: Frame, *, rules: Sequence[Rule] = (), options: MockOptions | None = None) -> None:
         self._tokenizer = tokenizer
         self._frame = frame
         self._rules = [(re.compile(rule.when, re.DOTALL), rule) for rule in rules]
-        self._options = options
+        self._options = options or MockOptions()
         end = tokenizer.id_of(frame.end_of_turn)
         if end is None:
             raise ConfigError(f"the tokenizer has no token {frame.end_of_turn!r}; the mock engine needs it to end a turn")
@@ -115,15 +115,16 @@ class MockEngine:
         else:
             say, finish = self._scripted(prompt, thinking=thinking)
         ids = self._tokenizer.encode(say, added=True)
-        return (ids + [self._end_id] if finish == "stop" else ids), finish
+        return ([*ids, self._end_id] if finish == "stop" else ids), finish
 
     def _scripted(self, prompt: str, *, thinking: bool) -> tuple[str, Literal["stop", "length"]]:
         say, finish = ("</think>\n\n" if thinking else "") + FIXED_SENTENCE, "stop"
         for pattern, rule in self._rules:
             found = pattern.search(prompt)
             if found:
-                groups = found.groups(default="")
-                say = _GROUP.sub(lambda m, g=groups: g[int(m[1]) - 1] if int(m[1]) <= len(g) else "", rule.say)
+                groups = ("", *found.groups(default=""), *[""] * 9)
+                pieces = _GROUP.split(rule.say)
+                say = "".join(groups[int(piece)] if place % 2 else piece for place, piece in enumerate(pieces))
                 finish = rule.finish
                 if not thinking and "</think>" in say:
                     say = say.partition("</think>")[2]

@@ -42,12 +42,14 @@ class AfterBody:
             return None
         if isinstance(found, Found) and found.literal == self._closer:
             if cursor.text[cursor.at : found.start].strip():
-                out.anomaly("surplus_braces", self._surplus)
+                out.anomaly("surplus_braces", cursor.text[cursor.at : found.start].strip())
             cursor.at = found.end
         elif isinstance(found, Found) and self._chain is not None:
             cursor.at = found.start
             out.close_call(self._tail, self._status, cursor.offset())
             return self._chain[1](self._prose.after_call())
+        elif found is Peek.END:  # at most the beginning of the marker
+            cursor.at = len(cursor.text)
         out.close_call(self._tail, self._status, cursor.offset())
         return self._prose.after_call()
 

@@ -18,7 +18,8 @@ _SPACE = re.compile(r"\s*")
 
 
 class Peek(Enum):
-    """PENDING: more text decides. ABSENT: something else stands there. END: the turn ends there."""
+    """PENDING: more text decides. ABSENT: something else stands there. END: the turn ends there, at most with
+    the beginning of a literal."""
 
     PENDING = "pending"
     ABSENT = "absent"
@@ -51,7 +52,10 @@ class Cursor:
         self.at = 0
 
     def unread(self, text: str) -> None:
-        """Gives taken text back, to be read again."""
+        """Gives the text that was taken last back, to be read again."""
+        if len(text) <= self.at:
+            self.at -= len(text)
+            return
         self._base += self.at - len(text)
         self.text = text + self.text[self.at :]
         self.at = 0
@@ -75,9 +79,10 @@ class Cursor:
         for literal in literals:
             if self.text.startswith(literal, start):
                 return Found(literal, start, start + len(literal))
-        rest = self.text[start:]
-        if self.finish is None and any(literal.startswith(rest) for literal in literals):
-            return Peek.PENDING
+        left = len(self.text) - start
+        growing = (literal for literal in literals if len(literal) > left)
+        if any(literal.startswith(self.text[start:]) for literal in growing):
+            return Peek.PENDING if self.finish is None else Peek.END
         return Peek.ABSENT
 
 

@@ -66,10 +66,9 @@ class Envelope:
     def advance(self, cursor: Cursor, out: Emitter) -> State | None:
         following = self._step(cursor, out)
         if following is None and not self._started:
-            if self._held > HELD_LIMIT:
-                out.anomaly("held_call_too_long")
+            if self._name is None and self._held > HELD_LIMIT:
                 return self._fail(cursor, out)
-            if self._mention.is_bare(cursor, "".join(self._raw)[self._mention.size :] + cursor.text[cursor.at :]):
+            if self._step == self._open and self._mention.is_named_only(cursor):
                 return self._fail(cursor, out)
         return following
 
@@ -161,9 +160,6 @@ class Envelope:
 
     def _in_value(self, cursor: Cursor, out: Emitter) -> State | None:
         following = self._feed(cursor, out)
-        self._begin_call(cursor, out)
-        if self._started and self._arguments is not None:
-            out.delta(self._arguments.take())
         if following is self and self._member.done:
             self._repaired = self._repaired or self._member.repaired
             self._step = self._after_value
@@ -174,18 +170,21 @@ class Envelope:
         member = self._member
         taken = member.feed(cursor.text, cursor.at)
         self._take(cursor, cursor.at + taken)
+        if isinstance(member, Name) and member.done:
+            if self._held > HELD_LIMIT:
+                return self._fail(cursor, out)
+            self._name = member.text
+        self._begin_call(cursor, out)
+        if self._started and self._arguments is not None:
+            out.delta(self._arguments.take())
         if member.done:
-            if isinstance(member, Name):
-                self._name = member.text
             return self
-        if not member.failed:
-            return None
-        return self._cut_braces(cursor, out)
+        return self._cut_braces(cursor, out) if member.failed else None
 
     def _cut_braces(self, cursor: Cursor, out: Emitter) -> State | None:
         """The member cannot go on. When the block's closing marker stands here, only braces may be missing."""
         found = cursor.peek(cursor.at, (self._syntax.closer,))
-        if found is Peek.PENDING:
+        if found in (Peek.PENDING, Peek.END):
             return None
         arguments = self._arguments
         if isinstance(found, Found) and self._member is arguments and self._name is not None and arguments.close_braces():
@@ -204,7 +203,7 @@ class Envelope:
         if not char:
             return None
         found = cursor.peek(cursor.at, (self._syntax.closer,))
-        if found is Peek.PENDING:
+        if found in (Peek.PENDING, Peek.END):
             return None
         if isinstance(found, Found) and self._name is not None:
             return self._complete(cursor, out, repaired=True)
@@ -252,6 +251,8 @@ class Envelope:
 
     def _fail(self, cursor: Cursor, out: Emitter) -> State:
         """Not readable: prose if no call has begun, a cut call otherwise."""
+        if self._name is None and self._held > HELD_LIMIT:
+            out.anomaly("held_call_too_long")
         if self._started:
             return Unreadable(self._mention.prose, closer=self._syntax.closer, openers=self._syntax.openers)
         cursor.unread("".join(self._raw))

@@ -51,10 +51,9 @@ class LenientJson:
             elif self._literal:
                 at = self._python_word(text, at)
             else:
-                rest = text[at:] if at else text
-                taken = self._scanner.feed(rest)
+                taken = self._scanner.feed(text, at)
                 if taken:
-                    self._out.append(rest[:taken] if taken < len(rest) else rest)
+                    self._out.append(text[at : at + taken])
                     at += taken
                 if self._scanner.failed:
                     at = self._repair(text, at)
@@ -85,13 +84,14 @@ class LenientJson:
         self.failed = False
         return True
 
-    def _feed_repair(self, text: str) -> None:
+    def _feed_repair(self, text: str) -> int:
+        """Goes on with `text` in place of what was written; returns how much of it was accepted."""
         self._scanner.recover()
         self.repaired = True
-        if self._scanner.feed(text) == len(text):
-            self._out.append(text)
-        else:
-            self.failed = True
+        taken = self._scanner.feed(text)
+        self._out.append(text[:taken])
+        self.failed = taken < len(text)
+        return taken
 
     def _repair(self, text: str, at: int) -> int:
         """Deals with the character at `at`, which JSON does not allow there. Returns how far it got."""
@@ -157,8 +157,7 @@ class LenientJson:
         elif char == '"':
             self._feed_repair('\\"')
         elif found := _SINGLE_RUN.match(text, at):
-            self._feed_repair(found[0])
-            return found.end()
+            return at + self._feed_repair(found[0])
         else:
             self._feed_repair(escaped(char))
         return at + 1

@@ -6,7 +6,8 @@ in          marker                     what happens
 text        reasoning opener           text ends, reasoning begins
 text        reasoning closer           dropped, Anomaly
 text        call opener                a call is attempted; refused, the marker is text
-text        call closer                dropped, Anomaly; kept if an opener was refused before it
+text        call closer                dropped, Anomaly; kept if an opener was refused before it (then an Anomaly
+                                       unless that opener was only named in a sentence)
 reasoning   reasoning closer           reasoning ends, text begins
 reasoning   reasoning opener           dropped; Anomaly unless the block is still empty
 reasoning   call opener                a call of a known tool is attempted; refused, it is reasoning
@@ -24,6 +25,7 @@ from antiphon_parsers.grammar import Grammar
 from antiphon_turns import SegmentStatus
 
 ProseKind = Literal["text", "reasoning"]
+Refused = Literal["block", "mention"]
 Action = Literal["open_reasoning", "close_reasoning", "repeat_opener", "attempt_call", "drop", "drop_closer"]
 
 
@@ -61,7 +63,7 @@ class Prose:
         self._strip = strip
         self._blank: list[str] = []
         self._last = ""
-        self._refused = 0
+        self._refused: list[Refused] = []
 
     @property
     def in_reasoning(self) -> bool:
@@ -87,7 +89,7 @@ class Prose:
             case "repeat_opener":
                 return self._repeat(cursor, out, found)
             case action:
-                return self._drop(cursor, out, found, keep=action == "drop_closer" and self._refused > 0)
+                return self._drop(cursor, out, found, keep=action == "drop_closer" and bool(self._refused))
 
     def finish(self, cursor: Cursor, out: Emitter) -> bool:
         status: SegmentStatus = "truncated" if self.in_reasoning or cursor.finish != "stop" else "complete"
@@ -100,9 +102,9 @@ class Prose:
         if out.is_open:
             out.close("complete", end)
 
-    def refuse(self, cursor: Cursor, out: Emitter, size: int) -> State:
+    def refuse(self, cursor: Cursor, out: Emitter, size: int, *, as_what: Refused) -> State:
         """An attempted call was none: the next `size` characters, its marker, are prose."""
-        self._refused += 1
+        self._refused.append(as_what)
         self._strip = 0
         self._write(cursor, out, cursor.at + size)
         return self
@@ -160,9 +162,9 @@ class Prose:
     def _drop(self, cursor: Cursor, out: Emitter, found: Found, *, keep: bool) -> State:
         self._write(cursor, out, found.start)
         if keep:
-            self._refused -= 1
             self._write(cursor, out, found.end)
-            out.anomaly("malformed_tool_call", found.literal)
+            if self._refused.pop() == "block":
+                out.anomaly("malformed_tool_call", found.literal)
         else:
             cursor.at = found.end
             out.anomaly("stray_marker", found.literal)
@@ -183,6 +185,10 @@ def _before_newline(cursor: Cursor, found: Found) -> int:
     """Where a marker begins, with the line feed that frames it."""
     framed = found.start > cursor.at and cursor.text[found.start - 1] == "\n"
     return found.start - 1 if framed else found.start
+
+
+_BREAKS = " `'\"),.;:!?*"
+"""What follows a marker that a sentence only names. A block begins with anything else, or at the start of a line."""
 
 
 class Mention:
@@ -213,8 +219,10 @@ class Mention:
 
     def refuse(self, cursor: Cursor, out: Emitter) -> State:
         """It was prose. The cursor must stand at the lead."""
-        return self.prose.refuse(cursor, out, self.size)
+        following = cursor.text[cursor.at + self.size : cursor.at + self.size + 1]
+        mention = not self.line_start and following in _BREAKS
+        return self.prose.refuse(cursor, out, self.size, as_what="mention" if mention else "block")
 
-    def is_bare(self, cursor: Cursor, rest: str) -> bool:
-        """Whether the turn ended as a sentence does that only names the marker: mid-line, nothing behind it."""
-        return cursor.finish == "stop" and not self.line_start and not rest.strip()
+    def is_named_only(self, cursor: Cursor) -> bool:
+        """Given that nothing stands behind the marker: whether the turn ended as a sentence does that only names it."""
+        return cursor.finish == "stop" and not self.line_start

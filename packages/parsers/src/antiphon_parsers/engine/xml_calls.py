@@ -68,11 +68,12 @@ class FunctionTag:
 
     def advance(self, cursor: Cursor, out: Emitter) -> State | None:
         header = self._read(cursor)
-        if header is None or self._mention.is_bare(cursor, cursor.text[cursor.at + self._mention.size :]):
+        if header is None:
             return self._mention.refuse(cursor, out)
         self._name = header.name
         if header.end is None or header.name is None:
-            return None
+            named = self._mention.is_named_only(cursor) and not cursor.text[cursor.at + self._mention.size :].strip()
+            return self._mention.refuse(cursor, out) if named else None
         prose = self._mention.prose
         prose.leave(out, cursor.offset(cursor.at + self._mention.lead))
         cursor.at = header.end

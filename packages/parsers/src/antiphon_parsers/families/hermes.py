@@ -40,6 +40,8 @@ TOOLS = ToolPart(
     write_tools=write_tools,
     detection=(
         DetectionRule(template_all=(OPEN, CLOSE), template_none=("<function=", "<arg_key>", "<invoke "), confidence=0.9),
+        DetectionRule(template_all=(OPEN,), template_any=('"arguments":', '\\"arguments\\":'), confidence=0.85),
+        DetectionRule(vocab_all=("<|im_start|>", OPEN), template_none=("<function=", "<arg_key>", "<invoke "), confidence=0.45),
         DetectionRule(template_all=("<|im_start|>",), template_none=("<function=", "<arg_key>", "<invoke ", OPEN), confidence=0.4),
     ),
     source="chat templates of Qwen2.5 and Qwen3",

@@ -17,7 +17,7 @@ def write_tools(tools: Sequence[Tool]) -> str:
 
 
 TOOLS = ToolPart(
-    name="none",
+    name="plain",
     frame=CHATML,
     markers=CHATML_MARKERS,
     calls=None,

@@ -1,0 +1,276 @@
+"""Forced calls without an engine: prefixes, the text of grammars, and a small matcher that reads their terminals as regular expressions."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from antiphon_parsers.call_grammar import Forced, force_calls
+from antiphon_parsers.number_lark import integer_regex, number_regex
+from antiphon_parsers.schema_cost import least, most, shares
+from antiphon_parsers.schema_lark import Lark, ValueLowering, unanchored, without
+from antiphon_parsers.schema_shape import Anything, Choice, Listing, Literals, Mapping, Number, Text, arguments_shape
+from antiphon_turns import Tool, ToolChoice
+
+ANY = ToolChoice(mode="any")
+WORDS = ("</parameter", "</function", "</tool_call", "<parameter=", "<function=", "<tool_call>")
+
+
+def schema(*required: str, **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def tool(name: str, parameters: dict[str, Any]) -> Tool:
+    return Tool(name=name, parameters=json.dumps(parameters))
+
+
+WEATHER = tool("get_weather", schema("city", city={"type": "string"}, unit={"enum": ["c", "f"]}))
+NOW = tool("now", schema())
+
+
+def bounds(grammar: str) -> list[int]:
+    """The upper bounds of the repetitions of strings in a grammar."""
+    return [int(high) for high in re.findall(r"\)\{\d+,(\d+)\}/ &", grammar)]
+
+
+def named(name: str) -> ToolChoice:
+    return ToolChoice(mode="named", name=name)
+
+
+@pytest.mark.parametrize(
+    ("call_format", "tools", "choice", "prefix", "start"),
+    [
+        ("hermes_json", [NOW], ANY, '<tool_call>\n{"name": "now", "arguments":', 'start: " " '),
+        ("hermes_json", [NOW, WEATHER], named("get_weather"), '<tool_call>\n{"name": "get_weather", "arguments":', 'start: " " '),
+        ("hermes_json", [NOW, WEATHER], ANY, '<tool_call>\n{"name":', r'start: ( " \"now\", \"arguments\": " '),
+        ("qwen3_xml", [NOW], ANY, "<tool_call>\n<function=now>\n", 'start: "</function>\\n</tool_call>"'),
+        ("qwen3_xml", [NOW, WEATHER], ANY, "<tool_call>\n<function=", 'start: ( "now>\\n" "</function>'),
+    ],
+)
+def test_the_prefix_is_what_is_certain(call_format: Any, tools: list[Tool], choice: ToolChoice, prefix: str, start: str) -> None:
+    forced = force_calls(call_format, tools, choice, budget_tokens=200)
+    assert forced.prefix == prefix
+    assert forced.grammar.startswith("%llguidance {}\n" + start)
+
+
+def test_an_end_token_closes_the_turn() -> None:
+    grammar = force_calls("hermes_json", [NOW], ANY, budget_tokens=99, end_token="<|im_end|>").grammar
+    assert grammar.splitlines()[1].endswith('"}\\n</tool_call>" <|im_end|>')
+
+
+def test_no_tool_is_the_callers_error() -> None:
+    with pytest.raises(ValueError, match="no tool"):
+        force_calls("hermes_json", [NOW], named("other"), budget_tokens=99)
+
+
+def test_names_with_json_and_lark_characters_are_quoted() -> None:
+    forced = force_calls("hermes_json", [tool('a"b\\c', schema()), NOW], ANY, budget_tokens=99)
+    quoted = json.dumps(' "a\\"b\\\\c", "arguments": ')
+    assert quoted in forced.grammar
+
+
+@pytest.mark.parametrize("call_format", ["hermes_json", "qwen3_xml"])
+def test_a_large_budget_leaves_room_for_a_large_file(call_format: Any) -> None:
+    write = tool("write_file", schema("path", "content", path={"type": "string"}, content={"type": "string"}))
+    sizes = bounds(force_calls(call_format, [write], ANY, budget_tokens=32_000).grammar)
+    assert max(sizes) >= 20_000
+    assert min(sizes) >= 1_000
+
+
+@pytest.mark.parametrize("budget", [120, 300, 1000, 8000])
+def test_strings_keep_within_the_budget(budget: int) -> None:
+    names = [f"s{k}" for k in range(5)]
+    grammar = force_calls(
+        "hermes_json", [tool("t", schema(*names, **{name: {"type": "string"} for name in names}))], ANY, budget_tokens=budget
+    ).grammar
+    ordinary, big = min(bounds(grammar)), max(bounds(grammar))
+    assert ordinary >= 1
+    assert (ordinary * 4 + big) * 11 // 8 <= budget
+
+
+def test_optional_arguments_may_be_skipped_and_required_ones_not() -> None:
+    lines = force_calls("hermes_json", [WEATHER], ANY, budget_tokens=99).grammar.splitlines()
+    (after_city,) = [line for line in lines if '", \\"unit\\": "' in line]
+    assert after_city.endswith('| "}"')
+    assert not any(line.endswith('"{" "}"') for line in lines)
+
+
+SHAPES: list[tuple[Any, Any]] = [
+    ({"type": "string", "maxLength": 3}, Text(0, 3)),
+    ({"type": ["integer", "null"], "minimum": 1}, Choice((Number("integer", 1), Literals(("null",))))),
+    ({"type": "integer", "nullable": True}, Choice((Number("integer"), Literals(("null",))))),
+    ({"exclusiveMinimum": 0, "type": "integer"}, Number("integer", 1)),
+    ({"exclusiveMinimum": True, "minimum": 3, "type": "integer"}, Number("integer", 4)),
+    ({"enum": ["a", 1, None], "type": "string"}, Literals(('"a"',))),
+    ({"const": {"a": [1]}}, Literals(('{"a": [1]}',))),
+    ({"anyOf": [{"type": "boolean"}, {"const": 3}]}, Choice((Literals(("true", "false")), Literals(("3",))))),
+    ({"$ref": "#/$defs/K"}, Literals(('"red"', '"blue"'))),
+    ({"$ref": "#/$defs/missing"}, Anything()),
+    ({"$ref": "http://elsewhere/x.json"}, Anything()),
+    ({"$ref": "#/$defs/Loop"}, Anything()),
+    ({"allOf": [{"type": "string", "minLength": 2}, {"maxLength": 4}]}, Text(2, 4)),
+    ({"type": "array", "items": {"type": "integer"}, "maxItems": 2}, Listing((), Number("integer"), 0, 2)),
+    ({"type": "array", "prefixItems": [{"type": "integer"}], "items": False}, Listing((Number("integer"),), Anything(), 0, 1)),
+    ({"type": "object"}, Mapping((), Anything())),
+    ({"type": "object", "additionalProperties": {"type": "integer"}}, Mapping((), Number("integer"))),
+    ({"type": "object", "properties": {}}, Mapping()),
+    ({"type": "string", "pattern": "(?=a)b"}, Text()),
+    ({"type": "string", "pattern": "^[a-z]+$"}, Text(pattern="^[a-z]+$")),
+    ({}, Anything()),
+    (True, Anything()),
+    ({"type": "nonsense"}, Anything()),
+    ({"not": {"type": "string"}}, Anything()),
+]
+
+
+@pytest.mark.parametrize(("given_schema", "shape"), SHAPES, ids=[json.dumps(given) for given, _ in SHAPES])
+def test_shapes(given_schema: Any, shape: Any) -> None:
+    definitions = {"K": {"enum": ["red", "blue"]}, "Loop": {"$ref": "#/$defs/Loop"}}
+    read = arguments_shape(schema("x", x=given_schema) | {"$defs": definitions})
+    assert isinstance(read, Mapping)
+    found = read.members[0].shape
+    if isinstance(found, Listing) and found.high == 1:
+        found = Listing(found.first, Anything(), found.low, found.high)
+    assert found == shape
+
+
+def test_recursion_ends_where_the_schema_allows_it() -> None:
+    tree = schema("v", v={"type": "integer"}, of={"type": "array", "items": {"$ref": "#/$defs/T"}})
+    shape = arguments_shape(schema("t", t={"$ref": "#/$defs/T"}) | {"$defs": {"T": tree}})
+    assert "Never" not in repr(shape).replace("rest=Never()", "")
+    assert least(shape) < 100
+    endless = schema("t", t=schema("t", t={"$ref": "#/$defs/T"}))
+    assert arguments_shape(endless | {"$defs": {"T": endless}}) == Anything(only_objects=True)
+
+
+def test_branching_recursion_stays_small() -> None:
+    node = schema(**{f"k{n}": {"$ref": "#/$defs/N"} for n in range(8)})
+    forced = force_calls("hermes_json", [tool("t", node | {"$defs": {"N": node}})], ANY, budget_tokens=4000)
+    assert len(forced.grammar) < 200_000
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-99, 99) | st.text('ab"\\/<é😀\n', max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text('abé<"', max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+KEYWORDS = [
+    "type",
+    "properties",
+    "required",
+    "items",
+    "prefixItems",
+    "anyOf",
+    "oneOf",
+    "allOf",
+    "enum",
+    "const",
+    "$ref",
+    "additionalProperties",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "pattern",
+    "format",
+    "multipleOf",
+    "nullable",
+    "exclusiveMinimum",
+    "minProperties",
+    "maxProperties",
+]
+WILD = st.recursive(
+    JSON_VALUES | st.sampled_from(["string", "object", "array", "integer", "#", "#/properties/a", "^a+$", "date"]),
+    lambda inner: st.dictionaries(
+        st.sampled_from(KEYWORDS), inner | st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner), max_size=4
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.dictionaries(st.sampled_from(KEYWORDS), WILD, max_size=5), st.integers(0, 3000), st.sampled_from(["hermes_json", "qwen3_xml"]))
+def test_no_schema_is_an_error(wild: dict[str, Any], budget: int, call_format: Any) -> None:
+    forced = force_calls(call_format, [tool("t", wild), NOW], ANY, budget_tokens=budget)
+    names = set(re.findall(r"^([rTs]\d+)(?:\[.*?\])?: ", forced.grammar, re.M))
+    unquoted = re.sub(r'"(?:[^"\\]|\\.)*"|/(?:[^/\\]|\\.)+/|%json .*', "", forced.grammar)
+    assert set(re.findall(r"\b[rTs]\d+\b", unquoted)) <= names
+    assert "{0,0}" not in re.sub(r'"(?:[^"\\]|\\.)*"|/(?:[^/\\]|\\.)+/', "", forced.grammar)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.none() | st.integers(-400, 400), st.none() | st.integers(0, 300), st.integers(1, 4))
+def test_integers_keep_their_bounds(low: int | None, width: int | None, digits: int) -> None:
+    high = None if width is None else (low or 0) + width
+    pattern = re.compile(integer_regex(low, high, digits=digits))
+    matched = [n for n in range(-1200, 1201) if pattern.fullmatch(str(n))]
+    assert matched
+    assert all((low is None or n >= low) and (high is None or n <= high) for n in matched)
+    if low is not None and high is not None:
+        assert matched == list(range(low, high + 1))
+    assert not pattern.fullmatch("00") and not pattern.fullmatch("-0")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(-4000, 4000), st.integers(0, 4000), st.sampled_from([1, 10, 100]), st.data())
+def test_numbers_keep_their_bounds(low: int, width: int, scale: int, data: st.DataObject) -> None:
+    least_value, most_value = low / scale, (low + width) / scale
+    pattern = re.compile(number_regex(least_value, most_value, digits=9))
+    value = data.draw(st.decimals(-50, 50, places=data.draw(st.integers(0, 3))))
+    if pattern.fullmatch(f"{value:f}"):
+        assert least_value <= float(value) <= most_value
+    assert pattern.fullmatch(f"{low / scale:.2f}") or pattern.fullmatch(f"{low // scale}")
+
+
+def test_multiples_are_listed() -> None:
+    pattern = re.compile(integer_regex(7, 31, digits=3, multiple=5))
+    assert [n for n in range(100) if pattern.fullmatch(str(n))] == [10, 15, 20, 25, 30]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.sampled_from([*WORDS, "<", "</", "<p", "<para", "</div>", "x", "\n", "=", "parameter=", "/function"]), max_size=6).map(
+        "".join
+    )
+)
+def test_bare_values_hold_no_structure(text: str) -> None:
+    matches = re.fullmatch(without(WORDS).replace(r"\/", "/"), text) is not None
+    assert matches == (not any(word in text for word in WORDS))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "texts"),
+    [("^a+$", ["a", "aa"]), ("a/b", ["a/b", "xa/by"]), ("^x", ["x", "xy"]), ("x\\$", ["x$", "ax$b"]), ("^a|b$", ["a", "b"])],
+)
+def test_patterns_are_unanchored(pattern: str, texts: list[str]) -> None:
+    body = unanchored(pattern)
+    assert body.startswith("/") and body.endswith("/")
+    for text in texts:
+        assert re.fullmatch(body[1:-1].replace(r"\/", "/"), text)
+        assert re.search(pattern, text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 5000), st.lists(st.tuples(st.integers(0, 50), st.integers(0, 5000), st.integers(1, 4)), max_size=6))
+def test_shares_never_exceed_the_room_nor_the_claims(room: int, claims: list[tuple[int, int, int]]) -> None:
+    given_rooms = shares(room, claims)
+    assert sum(given_rooms) <= max(room, sum(low for low, _, _ in claims))
+    assert all(low <= got <= max(low, high) for got, (low, high, _) in zip(given_rooms, claims, strict=True))
+
+
+def test_a_small_room_drops_optional_members() -> None:
+    shape = arguments_shape(schema("a", a={"type": "string"}, b={"type": "string", "format": "uuid"}))
+    lark = Lark()
+    start = ValueLowering(lark).value(shape, 30)
+    assert "a" in lark.text(start) and '"b' not in lark.text(start).replace('\\"b', '"b')
+    assert most(shape) > 30 > least(shape)
+
+
+def test_equal_requests_give_equal_grammars() -> None:
+    first, second = (force_calls("qwen3_xml", [WEATHER, NOW], ANY, budget_tokens=500) for _ in range(2))
+    assert isinstance(first, Forced) and first == second

@@ -1,0 +1,304 @@
+"""Properties over adversarial text: split invariance, no exception, round trip, linear work, bounded holdback."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from parser_harness import TAG, joined, random_cut, run, segments_of, tools_of
+
+from antiphon_parsers import ModelFormat, Parser, resolve
+from antiphon_parsers.engine.closing import AfterBody, Unreadable
+from antiphon_parsers.engine.cursor import Cursor
+from antiphon_parsers.engine.json_calls import Envelope
+from antiphon_parsers.engine.prose import Prose
+from antiphon_parsers.engine.xml_calls import Body, FunctionTag, Value
+from antiphon_turns import CallSegment, Opening, ReasoningSegment, Segment, SegmentDelta, TextSegment
+
+TOOLS = tools_of(
+    [
+        {"name": "run", "parameters": {"type": "object", "properties": {"cmd": {"type": "string"}, "n": {"type": "integer"}}}},
+        {"name": "run_all", "parameters": {"type": "object", "properties": {"opt": {"type": ["string", "null"]}, "any": {}}}},
+    ]
+)
+FORMATS = [
+    resolve("hermes", None),
+    resolve("hermes", "qwen3"),
+    resolve("qwen3_coder", None),
+    resolve("qwen3_coder", "qwen3"),
+    resolve(None, "qwen3"),
+    resolve(None, None),
+]
+IDS = ["+".join(str(name) for name in model.names) for model in FORMATS]
+
+PIECES = [
+    *("<think>", "</think>", "<tool_call>", "</tool_call>", "<function=", "</function>", "<parameter=", "</parameter>"),
+    *("<function=run>", "<function=run_all>", "<function=other>", "<parameter=cmd>", "<parameter=n>", "<parameter=opt>"),
+    *("<function=run>\n<parameter=cmd>\n", "\n</parameter>\n</function>\n</tool_call>", "\n</parameter>\n<parameter=n>\n"),
+    *('{"name": "run", "arguments": {', '{"arguments": {"cmd": "x"}, "name": "run"}', '"name": "run"', '"arguments": {}', '"cmd": "'),
+    *("{'name': 'run', 'arguments': {'cmd': '", '{"name": "run", "arguments": "{', '\\"cmd\\": 1}"', "True", "None", "null", "1.10", "12"),
+    *("{", "}", "[", "]", ",", ":", '"', "'", "\\", "\\u12", "\\ud83d", "\\ude00", "\\x4"),
+    *("\n", "\n\n", " ", "\t", "<", "</", ">", "=", "a"),
+    *("t", "text ", "é", "\U0001f600", "\u2028", "\x00", "<tool", "_call>", "</par", "ameter>", "<|im_end|>"),
+]
+SOUP = st.lists(st.sampled_from(PIECES), max_size=22).map("".join)
+OPENINGS = st.one_of(
+    st.sampled_from([Opening("text"), Opening("reasoning"), Opening("undecided")]),
+    SOUP.map(lambda text: Opening("rendered", text)),
+)
+FINISHES = st.sampled_from(["stop", "length", "cancelled", "error"])
+
+
+@settings(max_examples=250, deadline=None)
+@given(SOUP, OPENINGS, FINISHES, st.integers(0, 10**6), st.data())
+def test_any_cut_gives_the_same_turn(soup: str, opening: Opening, finish: Any, seed: int, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(soup)))
+    for model in FORMATS:
+        whole, reader = run(model.grammar, TOOLS, [soup], opening=opening, finish=finish)
+        for pieces in (list(soup), random_cut(soup, seed), [soup[:at], soup[at:]]):
+            events, other = run(model.grammar, TOOLS, pieces, opening=opening, finish=finish)
+            assert joined(events) == joined(whole)
+            assert other.incomplete == reader.incomplete
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=200), OPENINGS)
+def test_nothing_raises_and_plain_text_is_kept(text: str, opening: Opening) -> None:
+    for model in FORMATS:
+        run(model.grammar, TOOLS, [text], opening=opening)
+    events, _ = run(resolve(None, None).grammar, TOOLS, [text])
+    assert "".join(segment["text"] for segment in segments_of(events)) == ("" if not text.strip() else text)
+
+
+@pytest.mark.parametrize("model", FORMATS, ids=IDS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<tool_call>\n{"name": "run", "arguments": {"cmd": ' + "[" * 50_000,
+        '<tool_call>\n{"name": ' + "[" * 50_000,
+        "<tool_call>\n<function=run_all>\n<parameter=any>\n" + '{"a":' * 50_000 + "\n</parameter>\n</function>\n</tool_call>",
+        '<tool_call>\n{"name": "run", "arguments": "' + "{\\" * 50_000,
+        "<think>" * 5_000 + "</think>" * 5_000,
+        "<tool_call>" * 5_000,
+        '<tool_call>{"name":' * 5_000,
+    ],
+)
+def test_deep_and_long_nonsense_is_contained(model: ModelFormat, text: str) -> None:
+    run(model.grammar, TOOLS, [text])
+    run(model.grammar, TOOLS, [text[at : at + 1000] for at in range(0, len(text), 1000)])
+
+
+MARKERS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<function=", "<parameter=", "</function>", "</parameter>")
+
+
+def has_no_marker(text: str) -> bool:
+    return not any(marker in text for marker in MARKERS)
+
+
+CHARACTERS = st.characters(exclude_categories=["Cs"])
+PLAIN = st.text(CHARACTERS | st.sampled_from("\n\n <>/"), min_size=1, max_size=40).filter(str.strip).filter(has_no_marker)
+WORDS = st.text("abcdefghij_<>{}\"'\\ \n\té", max_size=12).filter(has_no_marker)
+KEYS = st.text("abcdefghij_", min_size=1, max_size=6)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@st.composite
+def turns(draw: st.DrawFn, arguments: st.SearchStrategy[dict[str, Any]], *, reasoning: bool) -> tuple[Segment, ...]:
+    kinds = draw(st.lists(st.sampled_from(["text", "call", "reasoning"] if reasoning else ["text", "call"]), max_size=6))
+    segments: list[Segment] = []
+    for kind in kinds:
+        if kind == "call":
+            dumped = json.dumps(draw(arguments), ensure_ascii=draw(st.booleans()))
+            segments.append(CallSegment(draw(st.sampled_from(["run", "run_all", "other.tool-1"])), dumped))
+        elif kind == "reasoning":
+            segments.append(ReasoningSegment(draw(PLAIN)))
+        elif not (segments and isinstance(segments[-1], TextSegment)):
+            segments.append(TextSegment(draw(PLAIN)))
+    return tuple(segments)
+
+
+def read_back(model: ModelFormat, segments: tuple[Segment, ...], tools: Any) -> list[tuple[Any, ...]]:
+    text = model.writer.write(segments)
+    events, _ = run(model.grammar, tools, [text])
+    again, _ = run(model.grammar, tools, list(text))
+    assert joined(events) == joined(again)
+    return [(seg["type"], seg["name"], seg.get("arguments", seg["text"]), seg["status"]) for seg in segments_of(events)]
+
+
+def wanted(segments: tuple[Segment, ...]) -> list[tuple[Any, ...]]:
+    out: list[tuple[Any, ...]] = []
+    for segment in segments:
+        if isinstance(segment, CallSegment):
+            out.append(("tool_call", segment.name, json.loads(segment.arguments), "complete"))
+        else:
+            out.append(("text" if isinstance(segment, TextSegment) else "reasoning", None, segment.text, "complete"))
+    return out
+
+
+@settings(max_examples=150, deadline=None)
+@given(turns(st.dictionaries(WORDS, JSON, max_size=4), reasoning=True))
+def test_hermes_reads_what_it_writes(segments: tuple[Segment, ...]) -> None:
+    assert read_back(resolve("hermes", "qwen3"), segments, TOOLS) == wanted(segments)
+
+
+STRINGS_ONLY = st.dictionaries(KEYS, st.text(st.characters(exclude_categories=["Cs"]), max_size=30).filter(has_no_marker), max_size=4)
+TYPED = st.fixed_dictionaries(
+    {},
+    optional={
+        "s": WORDS,
+        "i": st.integers(-(10**30), 10**30),
+        "f": st.floats(allow_nan=False, allow_infinity=False),
+        "b": st.booleans(),
+        "z": st.none(),
+        "l": st.lists(JSON, max_size=3),
+        "o": st.dictionaries(WORDS, JSON, max_size=3),
+    },
+)
+TYPED_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "s": {"type": "string"},
+        "i": {"type": "integer"},
+        "f": {"type": "number"},
+        "b": {"type": "boolean"},
+        "z": {"type": ["integer", "null"]},
+        "l": {"type": "array"},
+        "o": {"type": "object"},
+    },
+}
+TYPED_TOOLS = tools_of([{"name": name, "parameters": TYPED_SCHEMA} for name in ("run", "run_all", "other.tool-1")])
+
+
+@settings(max_examples=150, deadline=None)
+@given(turns(STRINGS_ONLY, reasoning=True))
+def test_qwen3_coder_reads_the_strings_it_writes(segments: tuple[Segment, ...]) -> None:
+    assert read_back(resolve("qwen3_coder", "qwen3"), segments, ()) == wanted(segments)
+
+
+@settings(max_examples=150, deadline=None)
+@given(turns(TYPED, reasoning=False))
+def test_qwen3_coder_reads_the_types_it_writes(segments: tuple[Segment, ...]) -> None:
+    assert read_back(resolve("qwen3_coder", None), segments, TYPED_TOOLS) == wanted(segments)
+
+
+CANONICAL = [
+    "<think>\nR\n</think>\n\nText.",
+    '<think>\nR\n</think>\n\n<tool_call>\n{"name": "run", "arguments": {"cmd":"a",  "n": 1.10}}\n</tool_call>',
+    'A\n<tool_call>\n{"name": "run", "arguments": {}}\n</tool_call>\n<tool_call>\n{"name": "x", "arguments": {}}\n</tool_call>\nB\n',
+    '<tool_call>\n{"name": "run", "arguments": {}}\n</tool_call>\n<think>\n\nR\n\n</think>\n\n\n\nT',
+]
+
+
+@pytest.mark.parametrize("text", CANONICAL)
+def test_canonical_text_is_written_back(text: str) -> None:
+    model = resolve("hermes", "qwen3")
+    events, _ = run(model.grammar, TOOLS, list(text))
+    segments: list[Segment] = []
+    for segment in segments_of(events):
+        if segment["type"] == "tool_call":
+            segments.append(CallSegment(segment["name"], segment["text"]))
+        else:
+            segments.append(TextSegment(segment["text"]) if segment["type"] == "text" else ReasoningSegment(segment["text"]))
+    assert model.writer.write(segments) == text
+
+
+class Work:
+    """Counts what the machine does: characters copied within the cursor, and state steps."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        push, unread = Cursor.push, Cursor.unread
+
+        def counted_push(cursor: Cursor, text: str) -> None:
+            push(cursor, text)
+            self.count += 1 + len(cursor.text)
+
+        def counted_unread(cursor: Cursor, text: str) -> None:
+            unread(cursor, text)
+            self.count += len(text) + (len(cursor.text) if cursor.at == 0 else 0)
+
+        monkeypatch.setattr(Cursor, "push", counted_push)
+        monkeypatch.setattr(Cursor, "unread", counted_unread)
+        for state in (Prose, Envelope, FunctionTag, Body, Value, AfterBody, Unreadable):
+            self._count_steps(state, monkeypatch)
+
+    def _count_steps(self, state: type, monkeypatch: pytest.MonkeyPatch) -> None:
+        advance = state.advance  # type: ignore[attr-defined]
+
+        def counted_advance(*arguments: Any) -> Any:
+            self.count += 1
+            return advance(*arguments)
+
+        monkeypatch.setattr(state, "advance", counted_advance)
+
+
+H_OPEN = '<tool_call>\n{"name": "run", "arguments": '
+T_OPEN = "<tool_call>\n<function=run>\n<parameter=cmd>\n"
+T_CLOSE = "\n</parameter>\n</function>\n"
+
+# parser, head, repeated unit, tail
+UNITS = {
+    "hermes argument": ("hermes", H_OPEN + '{"cmd": "', "line \\n '", '"}}\n</tool_call>'),
+    "hermes arguments first": ("hermes", '<tool_call>\n{"arguments": {"cmd": "', "0123456789", '"}, "name": "run"}\n</tool_call>'),
+    "hermes raw line feeds": ("hermes", H_OPEN + '{"cmd": "', "line\n\t", '"}}\n</tool_call>'),
+    "hermes string arguments": ("hermes", H_OPEN + '"{\\"cmd\\": \\"', "ab\\\\n", '\\"}"}\n</tool_call>'),
+    "hermes mentions": ("hermes", "", "<tool_call> {'a': '", ""),
+    "hermes unclosed": ("hermes", '<tool_call>\n{"a": "', "<tool_call>{'b': ", ""),
+    "tags argument": ("qwen3_coder", T_OPEN, "line\n<b></p", T_CLOSE),
+    "tags closers": ("qwen3_coder", T_OPEN, "</parameter>\n\n", "x"),
+    "tags held": ("qwen3_coder", T_OPEN.replace("cmd", "n"), "1234567", T_CLOSE),
+    "tags mentions": ("qwen3_coder", "", "<tool_call>\n<function=run> ", ""),
+    "text": ("hermes", "", "plain < text\n", ""),
+    "blank": ("hermes", "", " \n", "x"),
+}
+
+
+@pytest.mark.parametrize("size", [1, 4, 10**9], ids=["chars", "fours", "whole"])
+@pytest.mark.parametrize("name", UNITS)
+def test_work_is_linear(name: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    parser_name, head, unit, tail = UNITS[name]
+    work = Work(monkeypatch)
+    counts = []
+    for repeat in (400, 800):
+        work.count = 0
+        text = head + unit * repeat + tail
+        parser = Parser(resolve(parser_name, "qwen3").grammar, tools=TOOLS, opening=Opening("text"), turn_tag=TAG)
+        for at in range(0, len(text), size):
+            parser.feed(text[at : at + size])
+        parser.finish("stop")
+        counts.append(work.count)
+    assert counts[1] <= 2.2 * counts[0] + 200, counts
+
+
+LONGEST_MARKER = len("</parameter>")
+BOUND = LONGEST_MARKER + len("run_all") + 64
+
+STREAMS = {
+    "text": ("hermes", ""),
+    "reasoning": ("hermes", "<think>"),
+    "hermes string": ("hermes", H_OPEN + '{"cmd": "'),
+    "tags string": ("qwen3_coder", T_OPEN),
+}
+CONFUSING = ["<", "</", "</t", "<tool_cal", "</think", "</parameter> x", "</parameter> \n", "</function>", "\n", "a", "long words "]
+CONFUSING += ["<functio", "&"]
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@settings(max_examples=60, deadline=None)
+@given(pieces=st.lists(st.sampled_from(CONFUSING), min_size=1, max_size=60))
+def test_holdback_is_bounded(name: str, pieces: list[str]) -> None:
+    parser_name, head = STREAMS[name]
+    text = "x" + "".join(pieces)
+    if name == "hermes string":
+        text = json.dumps(text)[1:-1]
+    parser = Parser(resolve(parser_name, "qwen3").grammar, tools=TOOLS, opening=Opening("text"), turn_tag=TAG)
+    out = sum(len(event.text) for event in parser.feed(head) if isinstance(event, SegmentDelta))
+    start = out
+    for number, char in enumerate(text, 1):
+        out += sum(len(event.text) for event in parser.feed(char) if isinstance(event, SegmentDelta))
+        assert number - (out - start) <= BOUND

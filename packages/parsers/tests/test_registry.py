@@ -1,0 +1,158 @@
+"""Names, aliases, detection, writers' system and result text."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import antiphon_parsers
+from antiphon_parsers import adapt, detect, resolve
+from antiphon_parsers.arguments import members, one_line
+from antiphon_turns import CallSegment, ReasoningSegment, TextSegment, Tool, ToolMessage
+from antiphon_turns.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("tool", "reasoning", "names"),
+    [
+        ("hermes", None, ("hermes", None)),
+        ("Qwen2.5", "none", ("hermes", None)),
+        ("qwen25", None, ("hermes", None)),
+        ("qwen3-json", "QWEN3", ("hermes", "qwen3")),
+        ("qwen3_xml", "qwen3_coder", ("qwen3_coder", "qwen3")),
+        ("Qwen3.Coder", None, ("qwen3_coder", None)),
+        ("nemotron-3", None, ("qwen3_coder", None)),
+        (None, "qwen3-thinking", (None, "qwen3")),
+        ("none", None, (None, None)),
+    ],
+)
+def test_resolve(tool: str | None, reasoning: str | None, names: tuple[str | None, str | None]) -> None:
+    assert resolve(tool, reasoning).names == names
+
+
+def test_unknown_names_are_errors_that_name_near_ones() -> None:
+    with pytest.raises(ConfigError, match="did you mean qwen3_coder"):
+        resolve("qwen3_codr", None)
+    with pytest.raises(ConfigError, match="unknown reasoning parser 'deepseek_r7'"):
+        resolve(None, "deepseek_r7")
+
+
+def test_format_parts() -> None:
+    model = resolve("qwen3_coder", "qwen3")
+    assert model.call_format == "qwen3_xml"
+    assert model.grammar.reasoning_close == "\n</think>\n\n"
+    assert model.family.frame.stop_tokens == ("<|im_end|>", "<|endoftext|>")
+    assert model.family.replay.keep == "after_last_user"
+    assert model.family.switches.thinking_off == {"enable_thinking": False}
+    assert {"<tool_call>", "<function=", "<think>", "<|im_end|>"} <= set(model.family.markers)
+    plain = resolve(None, None)
+    assert plain.grammar.reasoning_close is None and plain.call_format is None and plain.family.replay.keep == "none"
+
+
+CHATML = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+JSON_TOOLS = CHATML + '<tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call>'
+XML_TOOLS = CHATML + "<tool_call>\n<function=f>\n<parameter=p>\nv\n</parameter>\n</function>\n</tool_call>"
+
+
+@pytest.mark.parametrize(
+    ("template", "tokens", "names"),
+    [
+        (CHATML, (), ("hermes", None)),
+        (JSON_TOOLS, (), ("hermes", None)),
+        (JSON_TOOLS + "<think>", (), ("hermes", "qwen3")),
+        (XML_TOOLS, ("<tool_call>",), ("qwen3_coder", None)),
+        (XML_TOOLS + "</think>", (), ("qwen3_coder", "qwen3")),
+        ("", ("<|im_start|>", "<tool_call>"), ("hermes", None)),
+        ("{{ messages[0].content }}", ("<s>",), (None, None)),
+        (CHATML + "<tool_call>f<arg_key>", (), (None, None)),
+    ],
+)
+def test_detect(template: str, tokens: tuple[str, ...], names: tuple[str | None, str | None]) -> None:
+    found = detect(template, tokens, ())
+    assert (found.tool_parser, found.reasoning_parser) == names
+    assert found.reason.endswith(".") and 0 < found.confidence <= 1
+    resolve(found.tool_parser, found.reasoning_parser)
+
+
+def test_detection_says_when_it_is_unsure() -> None:
+    assert detect(CHATML, (), ()).confidence < 0.5
+    assert "renders no tools" in detect(CHATML, (), ()).reason
+    both = detect(JSON_TOOLS + XML_TOOLS, (), ())
+    assert both.tool_parser == "qwen3_coder" and both.confidence <= 0.5 and "also fit hermes" in both.reason
+    assert detect(XML_TOOLS, (), ()).confidence > 0.9
+
+
+def test_a_template_that_can_keep_reasoning_is_told_to() -> None:
+    model = resolve("qwen3_coder", "qwen3")
+    kept = adapt(model, XML_TOOLS + "{% if preserve_thinking %}")
+    assert kept.family.replay.keep == "all" and kept.family.switches.agent == {"preserve_thinking": True}
+    assert adapt(model, "truncate_history_thinking").family.switches.agent == {"truncate_history_thinking": False}
+    assert adapt(model, XML_TOOLS) == model
+    assert adapt(resolve("hermes", None), "preserve_thinking") == resolve("hermes", None)
+
+
+TOOL = Tool(name="größe", description='say "a"', parameters='{"type":"object","properties":{"z":{"default":1.10,"x":"a, b:c"},"a":{}}}')
+
+
+@pytest.mark.parametrize("parser", ["hermes", "qwen3_coder"])
+def test_tool_list_is_one_json_line_a_tool(parser: str) -> None:
+    text = resolve(parser, None).writer.tool_list([TOOL, Tool(name="b")])
+    lines = text.split("<tools>\n")[1].split("\n</tools>")[0].split("\n")
+    schema = '{"type": "object", "properties": {"z": {"default": 1.10, "x": "a, b:c"}, "a": {}}}'
+    function = f'{{"name": "größe", "description": "say \\"a\\"", "parameters": {schema}}}'
+    assert lines[0] == f'{{"type": "function", "function": {function}}}'
+    assert json.loads(lines[1])["function"]["name"] == "b"
+    assert "<tool_call>" in text
+
+
+def test_tool_results() -> None:
+    writer = resolve("hermes", None).writer
+    assert writer.tool_result(ToolMessage(call_id="1", text="a\nb")) == "<tool_response>\na\nb\n</tool_response>"
+    failed = writer.tool_result(ToolMessage(call_id="1", text="boom", is_error=True))
+    assert "error" in failed and "boom" in failed and failed != writer.tool_result(ToolMessage(call_id="1", text="boom"))
+
+
+def test_writers() -> None:
+    segments = (
+        ReasoningSegment("R"),
+        TextSegment("A"),
+        CallSegment("f", '{"s": "a\\nb", "n": 1.10, "l": ["x"]}'),
+        CallSegment("cut", '{"a', status="truncated"),
+        TextSegment("B"),
+    )
+    assert resolve("hermes", "qwen3").writer.write(segments) == (
+        '<think>\nR\n</think>\n\nA\n<tool_call>\n{"name": "f", "arguments": {"s": "a\\nb", "n": 1.10, "l": ["x"]}}\n</tool_call>\nB'
+    )
+    assert resolve("qwen3_coder", None).writer.write(segments) == (
+        "A\n<tool_call>\n<function=f>\n<parameter=s>\na\nb\n</parameter>\n<parameter=n>\n1.10\n</parameter>\n"
+        '<parameter=l>\n["x"]\n</parameter>\n</function>\n</tool_call>\nB'
+    )
+
+
+@pytest.mark.parametrize("arguments", ["", "not json", '{"a": ', "[1]", '{"a": "\\ud83d"}', "{" * 5000])
+def test_writers_take_any_arguments(arguments: str) -> None:
+    for parser in ("hermes", "qwen3_coder", None):
+        text = resolve(parser, "qwen3").writer.write([CallSegment("f", arguments)])
+        text.encode()
+        assert "f" in text
+
+
+def test_members_keep_spelling_and_the_last_of_a_repeated_key() -> None:
+    assert members(' {"a" : 1.0 , "b":{"x":[1]}, "a":"z"} ') == [("b", '{"x":[1]}'), ("a", '"z"')]
+    assert members("{ }") == []
+    assert members("[]") is None
+    assert one_line('{"a":[1,\n 2]  , "b" : "x,  y"}') == '{"a": [1, 2], "b": "x,  y"}'
+
+
+def test_public_names_exist() -> None:
+    assert sorted(antiphon_parsers.__all__) == antiphon_parsers.__all__
+    assert all(hasattr(antiphon_parsers, name) for name in antiphon_parsers.__all__)
+
+
+def test_the_readme_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", readme, re.DOTALL)
+    assert found is not None
+    exec(found[1], {})
+    assert capsys.readouterr().out == found[2]
