@@ -5,7 +5,8 @@
 #   CLIENTS="claude opencode pi sdks"   which clients
 #   MODES="honest recover ..."          --cut-calls, with `incremental-` in front also --argument-streaming incremental
 #   CUTS="opener name ..."              where the call is cut: behind <tool_call>, behind the name, inside the value, before
-#                                       </parameter>, before </function>; `nothing`: complete at the limit; `always`: every call
+#                                       </parameter>, before </function>; `second`: a good call, then a cut one;
+#                                       `nothing`: complete at the limit; `always`: every call, inside the value
 #   ANTIPHON_SHARED, SERVE_ARGS         as in agents.sh
 #
 # A session must end in one of two ways, and nothing of a cut call may run in either:
@@ -25,7 +26,7 @@ row() { # row MODE CUT CLIENT OUTCOME RESULT TURNS SECONDS
 
 session() { # session CLIENT FOLDER: one session of one client, in FOLDER/work
   local client=$1 variant=${1#*/}
-  export W=$2/work H=$2/home LIMIT=$limit
+  export W=$2/work H=$2/home LIMIT=$limit TMPDIR=$2
   case $client in
     claude) "$sessions/run_claude.sh" "$url" ;;
     opencode/*) API=$variant "$sessions/run_opencode.sh" "$url" ;;
@@ -39,8 +40,9 @@ wanted() { # wanted MODE CUT CLIENT: goes-on, or any (goes-on or stops)
     nothing) echo goes-on && return ;;
     always) echo any && return ;;
   esac
-  case $3 in
-    claude | sdks/claude_agent_sdk) echo goes-on && return ;; # they continue a turn that the limit has cut
+  case $2/$3 in
+    */claude | */claude_agent_sdk) echo goes-on && return ;; # they continue a turn that the limit has cut
+    second/opencode/* | second/pi/*) echo goes-on && return ;;
   esac
   [ "$2" = opener ] && echo any && return # no name yet: there is no call to show
   case $1/$3 in
@@ -74,9 +76,10 @@ inside() { # inside MODE LOGS CLIENT...
   local flags=(--mock-script tests/agents/cut_calls.jsonl --trace-tokens "$logs/tokens.jsonl" --cut-calls "${mode#incremental-}")
   case $mode in incremental-*) flags+=(--argument-streaming incremental) ;; esac
   start_server "$logs/server.txt" "${flags[@]}" || return 1
-  for cut in ${CUTS:-opener name value parameter function nothing always}; do
-    export PROMPT="Use the shell tool to run exactly this command: <<cmd>>$command<<end>> Then say that it ran. ((cut:$cut))"
+  for cut in ${CUTS:-opener name value parameter function second nothing always}; do
     for client in "$@"; do
+      # The client's name tells conversations apart where a client sends no session id.
+      export PROMPT="Use the shell tool to run exactly this command: <<cmd>>$command<<end>> Then say so, $client. ((cut:$cut))"
       folder=$logs/$cut/${client//\//-}
       mkdir -p "$folder/work" "$folder/home"
       : >"$logs/tokens.jsonl"

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from antiphon.banner import AGENT_CONTEXT, context_advice, show_banner
 from antiphon.config import Settings
+from antiphon.engines.default_model import default_model_path
 from antiphon.serve import build
 
 
@@ -28,8 +29,6 @@ def test_it_names_everything():
 
 
 def test_the_family_of_a_real_template_comes_with_its_reason():
-    from antiphon.engines.default_model import default_model_path
-
     text = banner(model_path=default_model_path())
     assert re.search(r"Family +hermes: \S.*\n", text)
     assert "8,192 tokens" in text

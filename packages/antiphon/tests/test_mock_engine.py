@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
@@ -230,8 +231,6 @@ def test_a_missing_script_is_a_sentence(tmp_path):
 
 
 def test_the_acceptance_scripts_of_this_repository_are_valid():
-    from pathlib import Path
-
     folder = Path(__file__).parents[3] / "tests" / "agents"
     rules = load_script(folder / "cut_calls.jsonl")
     assert json.loads((folder / "cut_calls.jsonl").read_text().splitlines()[0])["when"] == rules[0].when

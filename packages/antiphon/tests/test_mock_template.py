@@ -19,7 +19,7 @@ from antiphon_turns import (
 )
 
 SCHEMA = '{"type": "object", "properties": {"b": {"type": "number", "default": 1.10}, "a": {"type": "string"}}, "required": ["b"]}'
-TOOLS = (Tool(name="zeta", description="It's <b> & \"é\" 日本\n", parameters=SCHEMA), Tool(name="alpha"))
+TOOLS = (Tool(name="zeta", description='It\'s <b> & "é" 日本\n', parameters=SCHEMA), Tool(name="alpha"))
 TOOL_LINES = (
     '{"name": "zeta", "description": "It\'s <b> & \\"é\\" 日本\\n", "parameters": ' + SCHEMA + "}\n"
     '{"name": "alpha", "parameters": {"type": "object", "properties": {}}}\n'

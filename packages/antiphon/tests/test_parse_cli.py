@@ -18,7 +18,9 @@ BASH = {
 }
 HERMES = {"id": 1, "parser": "hermes", "tools": [BASH], "opening": "text"}
 CODER = {"id": "c", "parser": "qwen3_coder", "reasoning_parser": "qwen3", "tools": [BASH], "opening": "undecided"}
-CODER_CALL = "<tool_call>\n<function=bash>\n<parameter=command>\nls -la\n</parameter>\n<parameter=limit>\n5\n</parameter>\n</function>\n</tool_call>"
+CODER_CALL = (
+    "<tool_call>\n<function=bash>\n<parameter=command>\nls -la\n</parameter>\n<parameter=limit>\n5\n</parameter>\n</function>\n</tool_call>"
+)
 TURN = f"<think>\nLook first.\n</think>\n\nRunning.\n{CODER_CALL}"
 TURN_SEGMENTS = [
     {"kind": "reasoning", "text": "Look first.", "status": "complete"},

@@ -1,9 +1,10 @@
 """I5, I10: against a live server the vendors' SDKs accumulate each stream into the unary body of the same turn."""
 
+import json
 import random
-from collections import Counter
 
 import anthropic
+import msgspec
 import openai
 import pytest
 from openai.lib.streaming.chat import ChatCompletionStreamState
@@ -18,7 +19,29 @@ BASH = {"type": "object", "properties": {"command": {"type": "string"}, "limit":
 NOW = {"type": "object", "properties": {}}
 TOOLS = [{"name": "Bash", "input_schema": BASH}, {"name": "now", "input_schema": NOW}]
 FUNCTIONS = [{"type": "function", "function": {"name": tool["name"], "parameters": tool["input_schema"]}} for tool in TOOLS]
-WORDS = ("go", " on", " ", "\n", "\n\n", "é", "日本", "🎈", "<", "</", ">", "{", "}", '"', "\\", "&lt;", "tool_call", "`x`", "\t", "think", "0.5")
+WORDS = (
+    "go",
+    " on",
+    " ",
+    "\n",
+    "\n\n",
+    "é",
+    "日本",
+    "🎈",
+    "<",
+    "</",
+    ">",
+    "{",
+    "}",
+    '"',
+    "\\",
+    "&lt;",
+    "tool_call",
+    "`x`",
+    "\t",
+    "think",
+    "0.5",
+)
 
 SHAPES = {
     "text": "T",
@@ -72,7 +95,9 @@ class Turn:
         if draw.random() < 0.2:
             return CallSegment("now", "{}")
         quoted = self._words(draw).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-        return CallSegment("Bash", '{"command": "' + quoted + '"' + (f', "limit": {draw.randint(-9, 999)}' if draw.random() < 0.5 else "") + "}")
+        return CallSegment(
+            "Bash", '{"command": "' + quoted + '"' + (f', "limit": {draw.randint(-9, 999)}' if draw.random() < 0.5 else "") + "}"
+        )
 
     @staticmethod
     def _words(draw):
@@ -89,8 +114,6 @@ def turns():
 
 @pytest.fixture(scope="module", params=[1, 7])
 def server(request, run_server, turns, tmp_path_factory):
-    import msgspec
-
     script = tmp_path_factory.mktemp("live") / "script.jsonl"
     script.write_bytes(b"\n".join(msgspec.json.encode(turn.rule) for turn in turns))
     with run_server(Settings(engine="mock", http_port=0, mock_script=script, mock_chunk_tokens=request.param)) as running:
@@ -119,14 +142,8 @@ def expected_content(turn):
             case TextSegment():
                 blocks.append(("text", segment.text))
             case CallSegment():
-                blocks.append(("tool_use", segment.name, openai_json(segment.arguments)))
+                blocks.append(("tool_use", segment.name, json.loads(segment.arguments)))
     return blocks
-
-
-def openai_json(text):
-    import json
-
-    return json.loads(text)
 
 
 def shown(content):
@@ -172,15 +189,19 @@ def test_chat(server, turns):
                 call.pop("index")
                 call["function"].pop("parsed_arguments", None)
             assert filled(normal(folded)) == filled(normal(body)), turn.rule
-            assert body["choices"][0]["finish_reason"] == ("length" if turn.cut else "tool_calls" if "C" in turn.shape else "stop"), turn.rule
+            assert body["choices"][0]["finish_reason"] == ("length" if turn.cut else "tool_calls" if "C" in turn.shape else "stop"), (
+                turn.rule
+            )
             said = body["choices"][0]["message"]
-            joined = Counter()
-            for kind in (ReasoningSegment, TextSegment):
-                joined[kind] = "".join(segment.text for segment in turn.segments if isinstance(segment, kind))
-            assert (said.get("reasoning_content") or "") == joined[ReasoningSegment], turn.rule
-            assert (said.get("content") or "") == joined[TextSegment], turn.rule
-            calls = [(call["function"]["name"], openai_json(call["function"]["arguments"])) for call in said.get("tool_calls") or []]
+            assert (said.get("reasoning_content") or "") == joined(turn, ReasoningSegment), turn.rule
+            assert (said.get("content") or "") == joined(turn, TextSegment), turn.rule
+            calls = [(call["function"]["name"], json.loads(call["function"]["arguments"])) for call in said.get("tool_calls") or []]
             assert calls == [tuple(block[1:]) for block in expected_content(turn) if block[0] == "tool_use"], turn.rule
+
+
+def joined(turn, kind):
+    """All text of one kind."""
+    return "".join(segment.text for segment in turn.segments if isinstance(segment, kind))
 
 
 def filled(value):

@@ -6,9 +6,7 @@ from antiphon_turns.events import StopReason
 from antiphon_turns.turn import CallSegment, FinishReason, Segment
 
 
-def stop_reason(
-    segments: Sequence[Segment], finish: FinishReason, stop_sequence: str | None, *, incomplete: bool = False
-) -> StopReason:
+def stop_reason(segments: Sequence[Segment], finish: FinishReason, stop_sequence: str | None, *, incomplete: bool = False) -> StopReason:
     """The turn's stop reason from what it holds and how generation ended. `incomplete`: it ended inside reasoning or a
     call, perhaps one of which nothing could be shown yet.
 
