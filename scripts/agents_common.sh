@@ -1,5 +1,8 @@
+#!/usr/bin/env bash
 # Sourced by agents.sh and agents_cut.sh: where the clients are, and the server inside the namespace.
-# Sets root, shared, sessions, server, url. Needs `self`, the path of the script that sources it.
+# Sets root, shared, sessions, server, url, installed. Needs `self`, the path of the script that sources it.
+set -euo pipefail
+
 root=$(dirname "$(dirname "$self")")
 cd "$root"
 shared=$(realpath -m "${ANTIPHON_SHARED:-../shared}")

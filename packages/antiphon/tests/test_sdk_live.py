@@ -112,12 +112,16 @@ def turns():
     return [Turn(number, shapes[number % len(shapes)], writer) for number in range(TURNS)]
 
 
-@pytest.fixture(scope="module", params=[1, 7])
-def server(request, run_server, turns, tmp_path_factory):
+@pytest.fixture(scope="module", params=[(1, "whole"), (7, "whole"), (2, "incremental")], ids=str)
+def served(request, run_server, turns, tmp_path_factory):
+    """A running server and the turns that its streams and bodies show alike: incremental streams close a cut call, bodies leave it out."""
+    size, streaming = request.param
     script = tmp_path_factory.mktemp("live") / "script.jsonl"
     script.write_bytes(b"\n".join(msgspec.json.encode(turn.rule) for turn in turns))
-    with run_server(Settings(engine="mock", http_port=0, mock_script=script, mock_chunk_tokens=request.param)) as running:
-        yield running
+    with run_server(
+        Settings(engine="mock", http_port=0, mock_script=script, mock_chunk_tokens=size, argument_streaming=streaming)
+    ) as running:
+        yield running, [turn for turn in turns if streaming == "whole" or not turn.shape.endswith("X")]
 
 
 def normal(value, *, key=""):
@@ -152,7 +156,8 @@ def shown(content):
     return [(block["type"], *parts[block["type"]](block)) for block in content]
 
 
-def test_messages(server, turns):
+def test_messages(served):
+    server, turns = served
     with anthropic.Anthropic(api_key="x", base_url=server.url, max_retries=0) as client:
         for turn in turns:
             asked = {
@@ -174,7 +179,8 @@ def test_messages(server, turns):
             assert body["stop_reason"] == ("max_tokens" if turn.cut else "tool_use" if called else "end_turn"), turn.rule
 
 
-def test_chat(server, turns):
+def test_chat(served):
+    server, turns = served
     with openai.OpenAI(api_key="x", base_url=server.url + "/v1", max_retries=0) as client:
         for turn in turns:
             asked = {"model": MODEL, "tools": FUNCTIONS, "messages": [{"role": "user", "content": turn.prompt}]}
