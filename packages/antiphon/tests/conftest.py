@@ -13,7 +13,6 @@ import pytest
 
 from antiphon.app import build_app
 from antiphon.config import Settings
-from antiphon.http import OpenAnswers
 from antiphon.pipeline import Pipeline
 from antiphon.serve import bind, build, options_of, serve_http
 from antiphon.trace import TokenTrace
@@ -44,8 +43,7 @@ def run(settings: Settings) -> Iterator[Running]:
     model, engine = build(settings)
     trace = TokenTrace(settings.trace_tokens)
     pipeline = Pipeline(model, engine, options=options_of(settings), trace=trace, random_bytes=os.urandom)
-    answers = OpenAnswers()
-    app = build_app(pipeline, settings, created=1_700_000_000, answers=answers)
+    app = build_app(pipeline, settings, created=1_700_000_000)
     loop = asyncio.new_event_loop()
     up = threading.Event()
     holder: dict = {}
@@ -55,7 +53,7 @@ def run(settings: Settings) -> Iterator[Running]:
         stop = asyncio.Event()
         holder["stop"] = lambda: loop.call_soon_threadsafe(stop.set)
         up.set()
-        await serve_http(app, listener, grace=1, stop=stop, answers=answers)
+        await serve_http(app, listener, grace=1, stop=stop)
         await engine.close()
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(main()))

@@ -12,7 +12,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from antiphon.config import Settings
-from antiphon.http import ClientGone, OpenAnswers, headers_of, read_json_body, send_response
+from antiphon.http import ClientGone, headers_of, read_json_body, send_response
 from antiphon.openapi import openapi_document
 from antiphon.pipeline import Pipeline
 from antiphon.surfaces import Surface, chat_surface, messages_surface
@@ -23,17 +23,13 @@ from antiphon_turns.errors import AntiphonError, InternalError, MethodNotAllowed
 JSON = {"content-type": "application/json"}
 
 
-def build_app(pipeline: Pipeline, settings: Settings, *, created: int, answers: OpenAnswers | None = None) -> ASGIApp:
-    """The ASGI application. `created` is the unix time the model was loaded at; `answers` gets the turns that are being answered."""
+def build_app(pipeline: Pipeline, settings: Settings, *, created: int) -> ASGIApp:
+    """The ASGI application. `created` is the unix time the model was loaded at."""
     chat = chat_surface(
         tool_dispatch=settings.enable_streaming_tool_dispatch, reasoning_dispatch=settings.enable_streaming_reasoning_dispatch
     )
     anthropic = messages_surface()
-    limits: dict[str, Any] = {
-        "body_limit": settings.max_body_bytes,
-        "keepalive_seconds": settings.keepalive_seconds,
-        "answers": answers or OpenAnswers(),
-    }
+    limits: dict[str, Any] = {"body_limit": settings.max_body_bytes, "keepalive_seconds": settings.keepalive_seconds}
     meta = MetaRoutes(pipeline, anthropic, chat, created=created)
     turns = {"/v1/chat/completions": TurnRoute(pipeline, chat, **limits)}
     routes = [

@@ -1,8 +1,7 @@
 """HTTP by hand for the streaming routes: bodies with a limit, responses, and noticing that a client has gone."""
 
 import asyncio
-import contextlib
-from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
@@ -96,41 +95,6 @@ class EventStream:
             await asyncio.sleep(max(self._quiet_since + self._interval - self._loop.time(), 0.05))
             if self._loop.time() - self._quiet_since >= self._interval:
                 await self.write(self._keepalive)
-
-
-class AnswerCut(Exception):
-    """The server stops before the answer is whole."""
-
-
-class OpenAnswers:
-    """The turns that are being answered, so that a stopping server can end them in words their clients understand."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._cut = False
-
-    @contextlib.contextmanager
-    def open(self) -> Iterator[None]:
-        """Around one answer. Raises AnswerCut in it when `cut` is called."""
-        task = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("an answer is given by a task")
-        self._tasks.add(task)
-        try:
-            yield
-        except asyncio.CancelledError:
-            if not self._cut:
-                raise
-            task.uncancel()
-            raise AnswerCut from None
-        finally:
-            self._tasks.discard(task)
-
-    def cut(self) -> None:
-        """Ends every open answer."""
-        self._cut = True
-        for task in self._tasks:
-            task.cancel()
 
 
 class Disconnect:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import math
 import os
 import signal
 import socket
@@ -25,7 +24,6 @@ from antiphon.engines.base import Engine
 from antiphon.engines.default_model import DEFAULT_MODEL_NAME, default_model_path
 from antiphon.engines.embedded import EmbeddedEngine
 from antiphon.engines.mock import MockEngine, MockOptions, load_script
-from antiphon.http import OpenAnswers
 from antiphon.model import Model, ModelChoice, load_mock_model, load_model
 from antiphon.pipeline import Pipeline, PipelineOptions
 from antiphon.stabilize import ANTHROPIC_PREAMBLE
@@ -35,8 +33,8 @@ from antiphon_turns.errors import ConfigError
 log = logging.getLogger("antiphon")
 
 BACKLOG = 1024
-# The HTTP library's own limit is a net below ours: it ends answers without a word.
-STOP_MARGIN_SECONDS = 3
+# Turns that a stop breaks off get this long to tell their clients and to write their trace.
+BREAK_OFF_SECONDS = 1.0
 
 
 def run_server(settings: Settings) -> int:
@@ -75,16 +73,16 @@ def new_loop() -> asyncio.AbstractEventLoop:
 def bind(settings: Settings) -> socket.socket:
     """Takes the port before anything slow starts. Raises ConfigError when it is taken."""
     family = socket.AF_INET6 if ":" in settings.http_host else socket.AF_INET
-    listener = socket.socket(family)
+    # The protocol is named because the event loop turns Nagle off only where it can see that this is TCP.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.http_host, settings.http_port))
-        # Only a listening socket keeps a second server from binding the same port. Clients that come early wait for the model.
-        listener.listen(BACKLOG)
+        listener.listen(BACKLOG)  # a bound address alone can be bound again
     except OSError as error:
         listener.close()
         where = f"{settings.http_host}:{settings.http_port}"
-        raise ConfigError(f"cannot listen on {where}: {error.strerror}; choose another with --http-port") from error
+        raise ConfigError(f"cannot listen on {where}: {error.strerror}; choose another with --http-host or --http-port") from error
     return listener
 
 
@@ -106,19 +104,18 @@ class Server:
             await engine.start()
         try:
             pipeline = Pipeline(model, engine, options=options_of(settings), trace=trace, random_bytes=os.urandom)
-            answers = OpenAnswers()
-            app = build_app(pipeline, settings, created=int(time.time()), answers=answers)
+            app = build_app(pipeline, settings, created=int(time.time()))
             host, port = self._listener.getsockname()[:2]
-            show_banner(
-                self._console,
-                url=f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}",
-                model=model,
-                engine=settings.engine,
-                load_seconds=time.monotonic() - started,
-            )
             stop = asyncio.Event()
             with stop_signals(stop):
-                await serve_http(app, self._listener, grace=settings.shutdown_grace_seconds, stop=stop, answers=answers)
+                show_banner(
+                    self._console,
+                    url=f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}",
+                    model=model,
+                    engine=settings.engine,
+                    load_seconds=time.monotonic() - started,
+                )
+                await serve_http(app, self._listener, grace=settings.shutdown_grace_seconds, stop=stop)
         finally:
             await engine.close()
             trace.close()
@@ -126,10 +123,8 @@ class Server:
         return 0
 
 
-async def serve_http(
-    app: ASGIApp, listener: socket.socket, *, grace: float, stop: asyncio.Event, answers: OpenAnswers | None = None
-) -> None:
-    """Serves until `stop` is set; then running turns get `grace` seconds, and those of `answers` that are left end with an error."""
+async def serve_http(app: ASGIApp, listener: socket.socket, *, grace: float, stop: asyncio.Event) -> None:
+    """Serves until `stop` is set; then running turns get `grace` seconds."""
     config = uvicorn.Config(
         app,
         http="httptools",
@@ -139,22 +134,21 @@ async def serve_http(
         access_log=False,
         server_header=False,
         timeout_keep_alive=75,
-        timeout_graceful_shutdown=math.ceil(grace) + STOP_MARGIN_SECONDS,
+        timeout_graceful_shutdown=max(1, round(grace)),
         backlog=BACKLOG,
     )
     server = QuietServer(config)
 
     async def watch() -> None:
         await stop.wait()
-        log.info("stopping: running turns have %g s to finish", grace)
+        log.info("stopping: running turns have %.0f s to finish", grace)
         server.should_exit = True
-        await asyncio.sleep(grace)
-        if answers is not None:
-            answers.cut()
 
     watcher = asyncio.create_task(watch())
     try:
         await server.serve(sockets=[listener])
+        if server.server_state.tasks:
+            await asyncio.wait(server.server_state.tasks, timeout=BREAK_OFF_SECONDS)
     finally:
         watcher.cancel()
 
@@ -207,7 +201,7 @@ def build(settings: Settings) -> tuple[Model, Engine]:
         reasoning_parser=settings.reasoning_parser,
     )
     if not choice.path.exists():
-        raise ConfigError(f"there is nothing at {choice.path}; --model-path takes a .gguf file, or a folder with tokenizer.json")
+        raise ConfigError(f"{choice.path} does not exist; --model-path takes a .gguf file, or a folder with tokenizer.json")
     if settings.engine == "mock":
         return build_mock(settings, choice)
     if not is_gguf(choice.path):

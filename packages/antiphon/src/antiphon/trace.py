@@ -37,10 +37,10 @@ def finish_name(reason: StopReason) -> str:
 
 
 class TokenTrace:
-    """Appends records to a file and flushes each; without a path it does nothing."""
+    """Appends records to a file and flushes each; without a path it does nothing. Raises ConfigError for a file that
+    cannot be written."""
 
     def __init__(self, path: Path | None) -> None:
-        """Raises ConfigError when the file cannot be opened."""
         try:
             self._file: BinaryIO | None = path.open("ab") if path else None
         except OSError as error:
