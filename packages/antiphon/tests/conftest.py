@@ -39,7 +39,6 @@ class Running:
 @contextlib.contextmanager
 def run(settings: Settings) -> Iterator[Running]:
     listener = bind(settings)
-    listener.listen()
     model, engine = build(settings)
     trace = TokenTrace(settings.trace_tokens)
     pipeline = Pipeline(model, engine, options=options_of(settings), trace=trace, random_bytes=os.urandom)

@@ -86,8 +86,9 @@ class TurnDecoder:
         tail = self._detokenizer.flush()
         if tail and self._stops.matched is None:
             self._pass(self.parser.feed(tail), events)
-        self._pass(self.parser.finish("stop" if self.done else reason), events)
-        why = stop_reason(self._assembler.segments, "stop" if self.done else reason, self._stops.matched)
+        reason = "stop" if self.done else reason
+        self._pass(self.parser.finish(reason), events)
+        why = stop_reason(self._assembler.segments, reason, self._stops.matched, incomplete=self.parser.incomplete)
         end = TurnEnd(why, self.usage(), self._stops.matched)
         self._assembler.push(end)
         events.append(end)

@@ -33,6 +33,8 @@ from antiphon_turns.errors import ConfigError
 log = logging.getLogger("antiphon")
 
 BACKLOG = 1024
+# Turns that a stop breaks off get this long to tell their clients and to write their trace.
+BREAK_OFF_SECONDS = 1.0
 
 
 def run_server(settings: Settings) -> int:
@@ -69,14 +71,16 @@ def new_loop() -> asyncio.AbstractEventLoop:
 def bind(settings: Settings) -> socket.socket:
     """Takes the port before anything slow starts. Raises ConfigError when it is taken."""
     family = socket.AF_INET6 if ":" in settings.http_host else socket.AF_INET
-    listener = socket.socket(family)
+    # The protocol is named because the event loop turns Nagle off only where it can see that this is TCP.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.http_host, settings.http_port))
+        listener.listen(BACKLOG)  # a bound address alone can be bound again
     except OSError as error:
         listener.close()
         where = f"{settings.http_host}:{settings.http_port}"
-        raise ConfigError(f"cannot listen on {where}: {error.strerror}; choose another with --http-port") from error
+        raise ConfigError(f"cannot listen on {where}: {error.strerror}; choose another with --http-host or --http-port") from error
     return listener
 
 
@@ -92,25 +96,23 @@ class Server:
         """Loads, serves, drains."""
         settings = self._settings
         started = time.monotonic()
+        trace = TokenTrace(settings.trace_tokens)
         with self._console.status("Loading the model ..."):
             model, engine = build(settings)
             await engine.start()
-        trace = TokenTrace(settings.trace_tokens)
         try:
             pipeline = Pipeline(model, engine, options=options_of(settings), trace=trace, random_bytes=os.urandom)
             app = build_app(pipeline, settings, created=int(time.time()))
             host, port = self._listener.getsockname()[:2]
-            # From here on connections wait instead of failing, so that the banner is true when it is read.
-            self._listener.listen(BACKLOG)
-            show_banner(
-                self._console,
-                url=f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}",
-                model=model,
-                engine=settings.engine,
-                load_seconds=time.monotonic() - started,
-            )
             stop = asyncio.Event()
             with stop_signals(stop):
+                show_banner(
+                    self._console,
+                    url=f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}",
+                    model=model,
+                    engine=settings.engine,
+                    load_seconds=time.monotonic() - started,
+                )
                 await serve_http(app, self._listener, grace=settings.shutdown_grace_seconds, stop=stop)
         finally:
             await engine.close()
@@ -143,6 +145,8 @@ async def serve_http(app: ASGIApp, listener: socket.socket, *, grace: float, sto
     watcher = asyncio.create_task(watch())
     try:
         await server.serve(sockets=[listener])
+        if server.server_state.tasks:
+            await asyncio.wait(server.server_state.tasks, timeout=BREAK_OFF_SECONDS)
     finally:
         watcher.cancel()
 

@@ -12,7 +12,7 @@ from antiphon.http import ClientGone, Disconnect, EventStream, headers_of, read_
 from antiphon.pipeline import Pipeline, Prepared
 from antiphon.surfaces import Call, Projector, Surface
 from antiphon_turns import Event, StopReason, TurnEnd
-from antiphon_turns.errors import AntiphonError, InternalError
+from antiphon_turns.errors import AntiphonError, InternalError, WorkerUnavailable
 
 log = logging.getLogger("antiphon")
 
@@ -48,6 +48,8 @@ class TurnRoute:
                 log.info("%s %s: the client went away", self._surface.name, answer.request_id)
         except ClientGone:
             return
+        except asyncio.CancelledError:  # only a stop that waits no longer comes here; the client gets an end it understands
+            await answer.refuse(WorkerUnavailable("the server is stopping; try again when it is back"))
         except AntiphonError as error:
             await answer.refuse(error)
         except Exception:  # the wire seam: nothing may leave a client without an answer
