@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from antiphon_parsers import Parser, resolve
+from antiphon_parsers import Parser, opening_of, resolve
 from antiphon_turns import (
     Anomaly,
     Assembler,
@@ -88,9 +88,10 @@ def parse_case(case: Case) -> dict[str, Any]:
     """Runs one case. Raises ConfigError for an unknown parser, ValueError for a case that makes no sense."""
     model_format = resolve(case.parser, case.reasoning_parser)
     tools = tuple(Tool(name=tool.name, parameters=bytes(tool.parameters).decode()) for tool in case.tools or ())
-    parser = Parser(
-        model_format.grammar, tools=tools, opening=Opening(case.opening or "undecided", case.prompt_tail or ""), turn_tag=TURN_TAG
-    )
+    opening = Opening(case.opening or "undecided")
+    if opening.kind == "rendered":
+        opening = opening_of(case.prompt_tail or "", model_format.family.frame)
+    parser = Parser(model_format.grammar, tools=tools, opening=opening, turn_tag=TURN_TAG)
     assembler = Assembler()
     log: list[tuple[int, Event]] = []
     finish = case.finish or "stop"
