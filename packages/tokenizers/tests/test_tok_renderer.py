@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from antiphon_tokenizers import ChatTemplate, ModelFiles, Rendered, Renderer, Tokenizer
+from antiphon_tokenizers import ChatTemplate, ModelFiles, Rendered, Renderer, Tokenizer, encode
 from antiphon_turns import (
     AssistantMessage,
     CallSegment,
@@ -319,3 +319,27 @@ def test_call_names_reach_results(bytewise: Tokenizer, json_writer: TurnWriter, 
     text = "{% for m in messages %}{% if m.role == 'tool' %}<{{ m.name }}={{ m.content }}>{% else %}{{ m.content }}{% endif %}{% endfor %}"
     renderer = Renderer(ChatTemplate(text), bytewise, family=make_family(), writer=json_writer)
     assert "<open_file=t>" in renderer.render(ask(AssistantMessage((call("a", "c1"),)), ToolMessage("c1", "t"))).text
+
+
+@pytest.mark.parametrize("said", ["Hello.", "\n\nHello.", "  Hello.", "\n", " "])
+def test_a_turn_begins_at_a_token_as_it_did_when_it_was_sampled(default: Renderer, smollm: ModelFiles, said: str) -> None:
+    """I9: no token spans the place where the prompt ended and the model began, however white space would merge."""
+    tokenizer = smollm.tokenizer
+    first = encode(default.render(ask(UserMessage("Hi"))), tokenizer, limit=10_000)
+    sampled = [*tokenizer.encode(said, added=False), tokenizer.added_tokens["<|im_end|>"]]
+    rendered = default.render(ask(UserMessage("Hi"), AssistantMessage((TextSegment(said),)), UserMessage("More")))
+    assert encode(rendered, tokenizer, limit=10_000)[: len(first) + len(sampled)] == first + sampled
+    assert "".join(piece if isinstance(piece, str) else tokenizer.decode([piece]) for piece in rendered.pieces) == rendered.text
+
+
+@pytest.mark.parametrize("thought", ["plan", "  plan", "\nplan"])
+def test_a_turn_begins_behind_the_opening_the_prompt_wrote(
+    smollm: ModelFiles, json_writer: TurnWriter, make_family: Callable[..., Family], thought: str
+) -> None:
+    template = ChatTemplate((smollm.chat_template or "") + "{% if add_generation_prompt %}{{ '<think>\\n' }}{% endif %}")
+    renderer = Renderer(template, smollm.tokenizer, family=make_family("all"), writer=json_writer)
+    first = encode(renderer.render(ask(UserMessage("Hi"))), smollm.tokenizer, limit=10_000)
+    sampled = smollm.tokenizer.encode(f"{thought}\n</think>\n\nDone.", added=False)
+    turn = AssistantMessage((ReasoningSegment(thought), TextSegment("Done.")))
+    second = encode(renderer.render(ask(UserMessage("Hi"), turn, UserMessage("More"))), smollm.tokenizer, limit=10_000)
+    assert second[: len(first) + len(sampled)] == first + sampled

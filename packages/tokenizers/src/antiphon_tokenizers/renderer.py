@@ -1,6 +1,6 @@
 """From a turn request to prompt pieces and the opening."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,8 +18,8 @@ from antiphon_turns.errors import InvalidRequest
 
 
 class Rendered(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt before encoding. `pieces`: an int is a trusted control token's id, a str is text that is never control.
-    `opening` is the text behind the last trusted assistant header, as the model sees it. `text` is the whole prompt."""
+    """A prompt before encoding. `pieces`: an int is a trusted control token's id, a str is text that is never control;
+    a past turn begins a piece where the model once began to speak, so that no token spans that place (I9). `opening` is the text behind the last trusted assistant header, as the model sees it. `text` is the whole prompt."""
 
     pieces: tuple[int | str, ...]
     opening: str
@@ -61,23 +61,32 @@ class Renderer:
         last = messages[-1] if messages else None
         prefill = last if isinstance(last, AssistantMessage) else None
         variables = self._variables(request, stand_ins)
-        past = _Past(messages if prefill is None else messages[:-1], native, tool_list)
+        history = messages if prefill is None else messages[:-1]
+        seam = stand_ins.reserve() if any(isinstance(message, AssistantMessage) for message in history) else ""
+        past = _Past(history, native, tool_list, seam)
         spliced, anomalies = self._conversation(past, variables, stand_ins)
         text, start = self._open(spliced, anomalies)
+        opening = text[start:]
         if prefill is not None:
-            text = text[:start] + self._closed_opening(prefill, past, request, stand_ins) + self._writer.write(prefill.segments)
-        pieces: list[int | str] = []
-        for place, piece in enumerate(self._tokenizer.split(text)):
-            if place % 2:
-                pieces.append(self._tokenizer.control_tokens[piece])
-            elif piece:
-                pieces.append(stand_ins.unescape(piece))
+            opening = self._closed_opening(prefill, past, request, stand_ins) + self._writer.write(prefill.segments)
+        if past.seam:
+            # What the template opens a turn with now, it has opened the past ones with.
+            text = text[:start].replace(past.seam + text[start:], text[start:] + past.seam) + opening
+        else:
+            text = text[:start] + opening
         return Rendered(
-            pieces=tuple(pieces),
-            opening=stand_ins.unescape(text[start:]),
-            text=stand_ins.unescape(text),
+            pieces=tuple(self._pieces(text, past.seam, stand_ins)),
+            opening=stand_ins.unescape(opening),
+            text=stand_ins.unescape(text.replace(past.seam, "") if past.seam else text),
             anomalies=tuple(anomalies),
         )
+
+    def _pieces(self, text: str, seam: str, stand_ins: StandIns) -> Iterator[int | str]:
+        for place, piece in enumerate(self._tokenizer.split(text)):
+            if place % 2:
+                yield self._tokenizer.control_tokens[piece]
+            else:
+                yield from (stand_ins.unescape(part) for part in (piece.split(seam) if seam else (piece,)) if part)
 
     def _variables(self, request: TurnRequest, stand_ins: StandIns, *, thinking: str | None = None) -> dict[str, Any]:
         switches = self._family.switches
@@ -113,7 +122,7 @@ class Renderer:
         turns = [index for index, message in enumerate(past.messages) if isinstance(message, AssistantMessage)]
         mark = stand_ins.reserve() if turns else ""
         slots = {index: f"{mark}{index}{mark}" for index in turns if self._has_frame(segments[index])}
-        written = {slot: self._writer.write(segments[index]) for index, slot in slots.items()}
+        written = {slot: past.seam + self._writer.write(segments[index]) for index, slot in slots.items()}
         while True:
             text = self._render(past, segments, slots, variables)
             spliced = splice(text, {slot: written[slot] for slot in slots.values()}, self._family.frame)
@@ -178,11 +187,13 @@ class Renderer:
 
 
 class _Past(msgspec.Struct, frozen=True):
-    """What stands before the turn that is asked for, escaped. At most one of `tools` and `tool_list` is set."""
+    """What stands before the turn that is asked for, escaped. At most one of `tools` and `tool_list` is set. `seam` is the
+    character that is put where past turns begin."""
 
     messages: list[Message]
     tools: list[FixedObject] | None
     tool_list: str | None
+    seam: str
 
 
 _KEPT_TOOL_LISTS = 64
