@@ -343,3 +343,42 @@ def test_a_turn_begins_behind_the_opening_the_prompt_wrote(
     turn = AssistantMessage((ReasoningSegment(thought), TextSegment("Done.")))
     second = encode(renderer.render(ask(UserMessage("Hi"), turn, UserMessage("More"))), smollm.tokenizer, limit=10_000)
     assert second[: len(first) + len(sampled)] == first + sampled
+
+
+OPENING = "{% if add_generation_prompt %}{{ '<think>\\n' if enable_thinking is not false else '<think>\\n\\n</think>\\n\\n' }}{% endif %}"
+
+
+@pytest.mark.parametrize(
+    ("mode", "keep", "sampled"),
+    [
+        ("off", "all", "Hello."),
+        ("off", "after_last_user", "Hello."),
+        ("on", "all", "\n</think>\n\nHello."),
+        ("on", "all", "  plan\n</think>\n\nHello."),
+    ],
+)
+def test_a_kept_turn_keeps_the_opening_it_was_sampled_behind(
+    smollm: ModelFiles, json_writer: TurnWriter, make_family: Callable[..., Family], mode: Any, keep: str, sampled: str
+) -> None:
+    """Thinking off: the empty block was in the prompt. Thinking on without a thought: the model closed it at once."""
+    template = ChatTemplate((smollm.chat_template or "") + OPENING)
+    family = make_family(keep, thinking_on={"enable_thinking": True}, thinking_off={"enable_thinking": False})
+    renderer = Renderer(template, smollm.tokenizer, family=family, writer=json_writer)
+    ids = [encode(renderer.render(ask(UserMessage("Hi"), thinking=Thinking(mode=mode))), smollm.tokenizer, limit=10_000)]
+    reasoning = (ReasoningSegment("  plan"),) if "plan" in sampled else ()
+    turn = AssistantMessage((*reasoning, TextSegment("Hello."), call("a", "c1")))
+    later = renderer.render(ask(UserMessage("Hi"), turn, ToolMessage("c1", "AAA"), thinking=Thinking(mode=mode)))
+    ids.append(encode(later, smollm.tokenizer, limit=10_000))
+    said = smollm.tokenizer.encode(sampled, added=False)
+    assert ids[1][: len(ids[0]) + len(said)] == ids[0] + said
+
+
+def test_a_turn_that_is_not_kept_loses_the_opening_too(
+    smollm: ModelFiles, json_writer: TurnWriter, make_family: Callable[..., Family]
+) -> None:
+    template = ChatTemplate((smollm.chat_template or "") + OPENING)
+    family = make_family("after_last_user", thinking_on={"enable_thinking": True}, thinking_off={"enable_thinking": False})
+    renderer = Renderer(template, smollm.tokenizer, family=family, writer=json_writer)
+    turn = AssistantMessage((TextSegment("Hello."),))
+    text = renderer.render(ask(UserMessage("Hi"), turn, UserMessage("More"), thinking=Thinking(mode="off"))).text
+    assert "<|im_start|>assistant\nHello.<|im_end|>" in text

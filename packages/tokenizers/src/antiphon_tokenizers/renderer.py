@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from antiphon_tokenizers.escape import Markers, StandIns, client_strings, escape_message, escape_tool, template_tool
-from antiphon_tokenizers.history import replayed
+from antiphon_tokenizers.history import kept_since, replayed
 from antiphon_tokenizers.jsontext import FixedObject
 from antiphon_tokenizers.messages import natural_turn, template_messages
 from antiphon_tokenizers.probe import call_message
@@ -18,8 +18,9 @@ from antiphon_turns.errors import InvalidRequest
 
 
 class Rendered(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt before encoding. `pieces`: an int is a trusted control token's id, a str is text that is never control;
-    a past turn begins a piece where the model once began to speak, so that no token spans that place (I9). `opening` is the text behind the last trusted assistant header, as the model sees it. `text` is the whole prompt."""
+    """A prompt before encoding. `pieces`: an int is a trusted control token's id, a str is text that is never control; a
+    past turn begins a piece where the model once began to speak, so that no token spans that place (I9). `opening` is
+    the text behind the last trusted assistant header, as the model sees it. `text` is the whole prompt."""
 
     pieces: tuple[int | str, ...]
     opening: str
@@ -42,6 +43,7 @@ class Renderer:
         self._markers = Markers(tokenizer.control_tokens, (*family.markers, *frame.stop_tokens, frame.assistant_header, frame.end_of_turn))
         self._avoid = template.text + self._markers.joined
         self._tools: dict[tuple[Tool, ...], tuple[tuple[tuple[str, str], ...], list[FixedObject]]] = {}
+        self._leads: dict[bytes, str] = {}
         self._frame_plain = self._probe_frame(_PLAIN)
         with_calls = self._probe_frame(_WITH_CALLS)
         without = self._probe_frame(_WITHOUT_CALLS)
@@ -69,15 +71,13 @@ class Renderer:
         opening = text[start:]
         if prefill is not None:
             opening = self._closed_opening(prefill, past, request, stand_ins) + self._writer.write(prefill.segments)
-        if past.seam:
-            # What the template opens a turn with now, it has opened the past ones with.
-            text = text[:start].replace(past.seam + text[start:], text[start:] + past.seam) + opening
-        else:
-            text = text[:start] + opening
+        # What the template opens a turn with now, it has opened the past ones with.
+        seam, opened = past.seam, text[start:]
+        text = (text[:start].replace(seam + opened, opened + seam) if seam else text[:start]) + opening
         return Rendered(
-            pieces=tuple(self._pieces(text, past.seam, stand_ins)),
+            pieces=tuple(self._pieces(text, seam, stand_ins)),
             opening=stand_ins.unescape(opening),
-            text=stand_ins.unescape(text.replace(past.seam, "") if past.seam else text),
+            text=stand_ins.unescape(text.replace(seam, "") if seam else text),
             anomalies=tuple(anomalies),
         )
 
@@ -122,7 +122,12 @@ class Renderer:
         turns = [index for index, message in enumerate(past.messages) if isinstance(message, AssistantMessage)]
         mark = stand_ins.reserve() if turns else ""
         slots = {index: f"{mark}{index}{mark}" for index in turns if self._has_frame(segments[index])}
-        written = {slot: past.seam + self._writer.write(segments[index]) for index, slot in slots.items()}
+        lead = self._no_reasoning(variables) if turns else ""
+        since = kept_since(past.messages, self._family.replay)
+        written = {
+            slot: past.seam + (lead if index > since and not _reasons_first(segments[index]) else "") + self._writer.write(segments[index])
+            for index, slot in slots.items()
+        }
         while True:
             text = self._render(past, segments, slots, variables)
             spliced = splice(text, {slot: written[slot] for slot in slots.values()}, self._family.frame)
@@ -169,6 +174,29 @@ class Renderer:
         text, start = self._open(spliced, anomalies)
         return text[start:]
 
+    def _no_reasoning(self, variables: dict[str, Any]) -> str:
+        """What stands before the first word of a turn without reasoning, where the template opens turns with anything
+        at all: the prompt that was sampled from held it."""
+        if not self._family.switches.thinking_off:
+            return ""
+        key = msgspec.json.encode(variables)
+        known = self._leads.get(key)
+        if known is None:
+            off = {**variables, **self._family.switches.thinking_off}
+            known = self._opening_alone(off) if self._opening_alone(variables) else ""
+            if len(self._leads) >= _KEPT_LEADS:
+                self._leads.clear()
+            self._leads[key] = known
+        return known
+
+    def _opening_alone(self, variables: dict[str, Any]) -> str:
+        try:
+            text = self._template.render([{"role": "user", "content": "qzuser1"}], None, **variables, add_generation_prompt=True)
+        except InvalidRequest:
+            return ""
+        _, header, opening = text.rpartition(self._family.frame.assistant_header)
+        return opening if header else ""
+
     def _has_frame(self, segments: Sequence[Segment]) -> bool:
         calls = any(isinstance(segment, CallSegment) for segment in segments)
         return self._frame_calls if calls else self._frame_plain is not None
@@ -197,6 +225,11 @@ class _Past(msgspec.Struct, frozen=True):
 
 
 _KEPT_TOOL_LISTS = 64
+_KEPT_LEADS = 64
+
+
+def _reasons_first(segments: Sequence[Segment]) -> bool:
+    return bool(segments) and isinstance(segments[0], ReasoningSegment)
 
 
 def _probe_conversation(turn: dict[str, Any], result_role: str) -> list[dict[str, Any]]:
