@@ -382,3 +382,21 @@ def test_a_turn_that_is_not_kept_loses_the_opening_too(
     turn = AssistantMessage((TextSegment("Hello."),))
     text = renderer.render(ask(UserMessage("Hi"), turn, UserMessage("More"), thinking=Thinking(mode="off"))).text
     assert "<|im_start|>assistant\nHello.<|im_end|>" in text
+
+
+ALWAYS = "{% if add_generation_prompt %}{{ '<think>\n' }}{% endif %}"
+ONLY_WHEN_ON = "{% if add_generation_prompt and enable_thinking is not false %}{{ '<think>\n' }}{% endif %}"
+
+
+@pytest.mark.parametrize("opening", [ALWAYS, ONLY_WHEN_ON])
+def test_a_turn_without_reasoning_never_lands_inside_a_block(
+    smollm: ModelFiles, json_writer: TurnWriter, make_family: Callable[..., Family], opening: str
+) -> None:
+    """A template without an empty block: the model closed the block the prompt had opened at once."""
+    family = make_family("all", thinking_on={"enable_thinking": True}, thinking_off={"enable_thinking": False})
+    renderer = Renderer(ChatTemplate((smollm.chat_template or "") + opening), smollm.tokenizer, family=family, writer=json_writer)
+    turn = AssistantMessage((TextSegment("Hello."),))
+    text = renderer.render(ask(UserMessage("Hi"), turn, UserMessage("More"), thinking=Thinking(mode="on"))).text
+    assert "<|im_start|>assistant\n<think>\n</think>\n\nHello.<|im_end|>" in text
+    prefilled = renderer.render(ask(UserMessage("Hi"), turn, thinking=Thinking(mode="off")))
+    assert prefilled.opening == ("<think>\n</think>\n\nHello." if opening is ALWAYS else "Hello.")

@@ -172,7 +172,7 @@ class Renderer:
         variables = self._variables(request, stand_ins, thinking="off")
         spliced, anomalies = self._conversation(past, variables, stand_ins)
         text, start = self._open(spliced, anomalies)
-        return text[start:]
+        return self._closed(text[start:])
 
     def _no_reasoning(self, variables: dict[str, Any]) -> str:
         """What stands before the first word of a turn without reasoning, where the template opens turns with anything
@@ -183,11 +183,19 @@ class Renderer:
         known = self._leads.get(key)
         if known is None:
             off = {**variables, **self._family.switches.thinking_off}
-            known = self._opening_alone(off) if self._opening_alone(variables) else ""
+            now = self._opening_alone(variables)
+            known = self._closed(self._opening_alone(off) or now) if now else ""
             if len(self._leads) >= _KEPT_LEADS:
                 self._leads.clear()
             self._leads[key] = known
         return known
+
+    def _closed(self, opening: str) -> str:
+        """The opening with its reasoning block closed, for templates that open one whatever they are told."""
+        before, _, behind = self._writer.write((ReasoningSegment("qzthought"),)).partition("qzthought")
+        opener, closer = before.strip(), behind.strip()
+        is_open = opener and closer and opening.rfind(opener) > opening.rfind(closer)
+        return opening + behind.lstrip("\n") if is_open else opening
 
     def _opening_alone(self, variables: dict[str, Any]) -> str:
         try:
