@@ -267,6 +267,14 @@ def test_rendered_opening(name: str) -> None:
     assert outcome(parser, text, opening=opening_of(tail, resolve(parser, None).family.frame)) == (segments, [], False)
 
 
+def test_a_refused_opener_waits_for_the_character_that_tells_a_block_from_a_mention() -> None:
+    grammar = resolve(TAGS, "qwen3").grammar
+    text = "see <function=run></tool_call>"
+    whole, _ = run(grammar, (), [text])
+    assert codes(whole) == ["malformed_tool_call"]
+    assert joined(run(grammar, (), list(text))[0]) == joined(whole)
+
+
 def test_undecided_starts_as_text_and_drops_the_closer() -> None:
     assert outcome(HERMES, "a</think>b", opening=Opening("undecided")) == ([("text", "ab")], ["stray_marker"], False)
 

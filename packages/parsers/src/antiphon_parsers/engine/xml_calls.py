@@ -69,8 +69,10 @@ class FunctionTag:
     def advance(self, cursor: Cursor, out: Emitter) -> State | None:
         header = self._read(cursor)
         if header is None:
-            doubled = self._mention.doubled(cursor, cursor.at + self._mention.size)
-            if doubled is Peek.PENDING:
+            end = cursor.at + self._mention.size
+            doubled = self._mention.doubled(cursor, end)
+            # What follows tells a block from a mention, so it must be there.
+            if doubled is Peek.PENDING or (end == len(cursor.text) and cursor.finish is None):
                 return None
             return self._mention.drop(cursor, out) if isinstance(doubled, Found) else self._mention.refuse(cursor, out)
         self._name = header.name
