@@ -35,10 +35,11 @@ class TtftFigure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EncodeFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """Milliseconds to encode the same rendered prompt in one go with the plain tokenizer library."""
+    """Milliseconds, and CPU milliseconds, to encode the same rendered prompt in one go with the plain tokenizer library."""
 
     prompt_tokens: int
     p50_ms: float
+    cpu_ms: float
 
 
 def take(server: MockServer, surface: SurfaceName, bodies: Iterable[bytes], *, kind: Kind, shape: Literal["plain", "agent"]) -> TtftFigure:
@@ -110,13 +111,14 @@ def rendered_text(model: Model, request: bytes) -> str:
 def encode_figure(*, size: int = AGENT_SIZE, repeats: int = 7) -> EncodeFigure:
     """The yardstick for a long cold prompt: the tokenizer library alone, on the same texts, in this process."""
     model, _ = build(Settings(engine="mock"))
-    spent, tokens = [], 0
+    spent, cpu, tokens = [], [], 0
     for number in range(repeats):
         text = rendered_text(model, agent_body("messages", size, f"messages/{number}", output_tokens=OUTPUT_TOKENS))
-        started = time.perf_counter()
+        started, busy = time.perf_counter(), time.process_time()
         tokens = len(model.tokenizer.encode(text, added=True))
+        cpu.append((time.process_time() - busy) * 1e3)
         spent.append((time.perf_counter() - started) * 1e3)
-    return EncodeFigure(prompt_tokens=tokens, p50_ms=middle(spent))
+    return EncodeFigure(prompt_tokens=tokens, p50_ms=middle(spent), cpu_ms=middle(cpu))
 
 
 def ttft_table(figures: Sequence[TtftFigure]) -> str:

@@ -44,6 +44,7 @@ def test_yardsticks_are_taken_on_the_same_machine() -> None:
     encode = encode_figure(size=2_000, repeats=1)
     assert encode.prompt_tokens > 1_000
     assert encode.p50_ms > 0
+    assert encode.cpu_ms > 0
 
 
 def test_machine_and_tables_are_readable() -> None:

@@ -26,7 +26,7 @@ class Running:
         self.stop = stop
         self.pipeline = pipeline
         self.trace_path = trace_path
-        self.http = httpx.Client(base_url=url, timeout=20)
+        self.http = httpx.Client(base_url=url, timeout=60)
 
     def traced(self) -> list[dict]:
         """The token trace so far."""

@@ -124,7 +124,7 @@ class Server:
 
 
 async def serve_http(app: ASGIApp, listener: socket.socket, *, grace: float, stop: asyncio.Event) -> None:
-    """Serves until `stop` is set; then running turns get `grace` seconds."""
+    """Serves until `stop` is set; then running turns get `grace` seconds, and those that are left are broken off with an error."""
     config = uvicorn.Config(
         app,
         http="httptools",

@@ -1,7 +1,6 @@
 """The route of a turn: body in, stream or unary body out. Both seams are here: what the wire sent and what the wire gets."""
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator
@@ -22,8 +21,6 @@ Headers = list[tuple[str, str]]
 
 # A failing engine is worth a real HTTP status, so headers wait this long for its first tokens, and no longer.
 START_GRACE_SECONDS = 0.5
-
-STOP_NOTE_SECONDS = 0.5
 
 FAULT = "the server hit a fault of its own; its log has the details"
 
@@ -54,10 +51,7 @@ class TurnRoute:
         except ClientGone:
             return
         except asyncio.CancelledError:  # only a stop that waits no longer comes here; the client gets an end it understands
-            with contextlib.suppress(TimeoutError):  # a client that reads nothing more cannot be told
-                async with asyncio.timeout(STOP_NOTE_SECONDS):
-                    await answer.refuse(WorkerUnavailable("the server is stopping; try again when it is back"))
-            answer.abandon()
+            await answer.refuse(WorkerUnavailable("the server is stopping; try again when it is back"))
         except AntiphonError as error:
             await answer.refuse(error)
         except Exception:  # the wire seam: nothing may leave a client without an answer

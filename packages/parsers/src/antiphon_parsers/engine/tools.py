@@ -12,6 +12,8 @@ NAME_SLACK = 64
 """Characters by which a name may be longer than the longest declared one (I7)."""
 
 _NAME = re.compile(r"""[^\s<>"'=\ud800-\udfff]+""")
+# What may be a name where quotes set it off: anything but markup and control characters.
+_QUOTED_NAME = re.compile(r"(?! )[^<>\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+(?<! )")
 
 
 class Parameters:
@@ -22,6 +24,16 @@ class Parameters:
         properties = self._schema.get("properties")
         self._properties = properties if isinstance(properties, dict) else {}
         self.longest = max(map(len, self._properties), default=0)
+        self._odd = tuple(name for name in self._properties if name and _NAME.fullmatch(name) is None)
+
+    def key_end(self, text: str, at: int) -> int:
+        """Where the parameter name that begins at `at` ends, as far as it is there; `at` when none does. A declared name
+        may hold what other names may not, spaces for instance."""
+        for name in self._odd:
+            piece = text[at : at + len(name) + 1]
+            if f"{name}>".startswith(piece) and (len(piece) > len(name) or at + len(piece) == len(text)):
+                return at + min(len(piece), len(name))
+        return name_end(text, at)
 
     @property
     def any_declared(self) -> bool:
@@ -57,7 +69,7 @@ class ToolTable:
         """Whether this may be the name of a call: a declared one or, unless `only_known`, any plausible one."""
         if name in self._tools:
             return True
-        return not only_known and len(name) <= self.longest + NAME_SLACK and _NAME.fullmatch(name) is not None
+        return not only_known and len(name) <= self.longest + NAME_SLACK and _QUOTED_NAME.fullmatch(name) is not None
 
     def parameters(self, name: str) -> Parameters:
         """The parameters of a tool."""
