@@ -1,5 +1,6 @@
 """The HTTP application: which path leads where. The turn routes are raw ASGI; Starlette routes the rest."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,8 @@ from antiphon.surfaces import Surface, chat_surface, messages_surface
 from antiphon.turn_route import FAULT, TurnRoute
 from antiphon_protocols import messages, models
 from antiphon_turns.errors import AntiphonError, InternalError, MethodNotAllowed, NotFound, UnknownModel
+
+log = logging.getLogger("antiphon")
 
 JSON = {"content-type": "application/json"}
 
@@ -82,11 +85,18 @@ class CountRoute:
         except ClientGone:
             return
         except AntiphonError as error:
-            status, extra, payload = self._surface.error(error, request_id)
-            await send_response(send, status, extra.items(), payload)
+            await self._refuse(send, error, request_id)
+            return
+        except Exception:  # the wire seam, as for turns
+            log.exception("count_tokens %s failed", request_id)
+            await self._refuse(send, InternalError(FAULT), request_id)
             return
         answer_headers = [(self._surface.request_id_header, request_id), ("content-type", "application/json")]
         await send_response(send, 200, answer_headers, messages.count_body(count))
+
+    async def _refuse(self, send: Send, error: AntiphonError, request_id: str) -> None:
+        status, extra, payload = self._surface.error(error, request_id)
+        await send_response(send, status, extra.items(), payload)
 
 
 class MetaRoutes:

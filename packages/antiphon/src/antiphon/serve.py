@@ -141,7 +141,7 @@ async def serve_http(app: ASGIApp, listener: socket.socket, *, grace: float, sto
 
     async def watch() -> None:
         await stop.wait()
-        log.info("stopping: running turns have %g s to finish", grace)
+        log.info("stopping: running turns have %.0f s to finish", grace)
         server.should_exit = True
 
     watcher = asyncio.create_task(watch())
@@ -201,7 +201,7 @@ def build(settings: Settings) -> tuple[Model, Engine]:
         reasoning_parser=settings.reasoning_parser,
     )
     if not choice.path.exists():
-        raise ConfigError(f"there is nothing at {choice.path}; --model-path takes a .gguf file, or a folder with tokenizer.json")
+        raise ConfigError(f"{choice.path} does not exist; --model-path takes a .gguf file, or a folder with tokenizer.json")
     if settings.engine == "mock":
         return build_mock(settings, choice)
     if not is_gguf(choice.path):

@@ -1,23 +1,14 @@
 """The route of a turn: body in, stream or unary body out. Both seams are here: what the wire sent and what the wire gets."""
 
 import asyncio
-import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from starlette.types import Receive, Scope, Send
 
-from antiphon.http import (
-    ClientGone,
-    Disconnect,
-    EventStream,
-    headers_of,
-    printable,
-    read_json_body,
-    send_response,
-)
+from antiphon.http import ClientGone, Disconnect, EventStream, headers_of, printable, read_json_body, send_response
 from antiphon.pipeline import Pipeline, Prepared
 from antiphon.surfaces import Call, Projector, Surface
 from antiphon_turns import Event, StopReason, TurnEnd
@@ -32,7 +23,6 @@ Headers = list[tuple[str, str]]
 START_GRACE_SECONDS = 0.5
 
 FAULT = "the server hit a fault of its own; its log has the details"
-STOPPING = "the server is stopping, and this turn did not end within its grace time; send the request again later"
 
 
 class TurnRoute:
@@ -48,27 +38,25 @@ class TurnRoute:
         """Answers one request; whatever goes wrong, the client gets the surface's own error."""
         tag = self._pipeline.new_tag()
         answer = Answer(self._pipeline, self._surface, send, tag=tag, keepalive_seconds=self._keepalive_seconds)
+        headers = headers_of(scope)
         try:
-            await self._answer(answer, headers_of(scope), receive)
+            body = await read_json_body(headers, receive, limit=self._body_limit)
+            call = self._surface.ingest(body, headers)
+            prepared = await self._pipeline.prepare(call.turn)
+            async with Disconnect(receive) as client:
+                await answer.run(call, prepared)
+            if client.gone:
+                answer.abandon()
+                log.info("%s %s: the client went away", self._surface.name, answer.request_id)
         except ClientGone:
             return
         except asyncio.CancelledError:  # only a stop that waits no longer comes here; the client gets an end it understands
-            await answer.refuse_quickly(WorkerUnavailable(STOPPING))
+            await answer.refuse(WorkerUnavailable("the server is stopping; try again when it is back"))
         except AntiphonError as error:
             await answer.refuse(error)
         except Exception:  # the wire seam: nothing may leave a client without an answer
             log.exception("%s %s failed", self._surface.name, answer.request_id)
             await answer.refuse(InternalError(FAULT))
-
-    async def _answer(self, answer: "Answer", headers: Mapping[str, str], receive: Receive) -> None:
-        body = await read_json_body(headers, receive, limit=self._body_limit)
-        call = self._surface.ingest(body, headers)
-        prepared = await self._pipeline.prepare(call.turn)
-        async with Disconnect(receive) as client:
-            await answer.run(call, prepared)
-        if client.gone:
-            answer.abandon()
-            log.info("%s %s: the client went away", self._surface.name, answer.request_id)
 
 
 class Answer:
@@ -150,13 +138,6 @@ class Answer:
             return
         status, headers, body = self._surface.error(error, self.request_id)
         await send_response(self._send, status, headers.items(), body)
-
-    async def refuse_quickly(self, error: AntiphonError) -> None:
-        """The same for a client that may have stopped reading: after a second it is left alone."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(1):
-                await self.refuse(error)
-        self.abandon()
 
     def abandon(self) -> None:
         """Stops what still runs for a client that has gone."""
