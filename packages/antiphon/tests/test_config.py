@@ -207,7 +207,7 @@ def test_what_only_the_server_can_check_is_one_sentence(monkeypatch, tmp_path):
         (("--reasoning-parser", "qwen33"), "unknown reasoning parser 'qwen33': did you mean qwen3"),
         (("--tool-call-parser", "zzzzzz"), "unknown tool parser 'zzzzzz': "),
         (("--mock-script", "no.jsonl"), "cannot read the mock script no.jsonl"),
-        (("--model-path", "no.gguf"), "there is nothing at no.gguf"),
+        (("--model-path", "no.gguf"), "no.gguf does not exist"),
         (("--trace-tokens", "no/such/folder.jsonl"), "cannot write the token trace no/such/folder.jsonl"),
         (("--engine", "embedded", "--model-path", str(tmp_path)), "the embedded engine needs a .gguf file"),
         (("--http-host", "256.256.256.256"), "cannot listen on 256.256.256.256:0"),

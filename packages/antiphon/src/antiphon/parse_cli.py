@@ -115,7 +115,7 @@ def parse_case(case: Case) -> dict[str, Any]:
 
 def cut(case: Case) -> Sequence[str]:
     """The feeds of a case. "random:SEED" gives pieces of 1 to 7 characters, the same for the same seed."""
-    how = case.cut or "whole"
+    how = "whole" if case.cut is None else case.cut
     if how == "given":
         if case.chunks is None:
             raise ValueError('cut "given" needs "chunks"')
