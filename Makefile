@@ -13,7 +13,7 @@ ARGS ?=
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test lint fmt lock agents agents-setup bench forced-calls clean
+.PHONY: help install serve test lint fmt lock agents agents-cut agents-setup bench forced-calls clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -50,6 +50,11 @@ lock: ## write requirements/ from what is installed in .venv
 agents: ## real agent clients against the mock engine (CLIENTS="claude pi", SCRIPTS="agent_session"; needs root)
 	@scripts/install.sh serve
 	@scripts/agents.sh
+	@scripts/agents_cut.sh
+
+agents-cut: ## of these only the sessions whose tool call is cut (MODES="honest", CUTS="value", CLIENTS as above)
+	@scripts/install.sh serve
+	@scripts/agents_cut.sh
 
 agents-setup: ## install the pinned agent clients (npm and PyPI, about 2 GB for all)
 	@scripts/agents_setup.sh

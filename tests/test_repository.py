@@ -223,9 +223,10 @@ def test_pins_satisfy_the_packages() -> None:
     assert unfit == []
 
 
-def test_agents_are_skipped_with_a_reason_without_the_shared_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["agents.sh", "agents_cut.sh"])
+def test_agents_are_skipped_with_a_reason_without_the_shared_folder(tmp_path: Path, name: str) -> None:
     environment = {**os.environ, "ANTIPHON_SHARED": str(tmp_path)}
-    done = subprocess.run([ROOT / "scripts/agents.sh"], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run([ROOT / "scripts" / name], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert "skipped" in done.stdout
     assert "ANTIPHON_SHARED" in done.stdout

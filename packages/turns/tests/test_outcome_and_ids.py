@@ -40,6 +40,11 @@ def test_stop_reasons(segments: list[Segment], finish: FinishReason, stop: str |
     assert stop_reason(segments, finish, stop) == expected
 
 
+def test_a_call_is_no_ordinary_end_when_the_limit_cut_what_came_behind_it() -> None:
+    assert stop_reason([CALL], "length", None, incomplete=True) == "max_tokens"
+    assert stop_reason([CALL], "stop", None, incomplete=True) == "tool_use"
+
+
 tags = st.binary(min_size=TAG_BYTES, max_size=TAG_BYTES).map(turn_tag)
 indices = st.integers(0, 999_999)
 

@@ -1,5 +1,6 @@
 """The HTTP application: which path leads where. The turn routes are raw ASGI; Starlette routes the rest."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,21 +10,23 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from antiphon.config import Settings
 from antiphon.http import ClientGone, headers_of, read_json_body, send_response
 from antiphon.openapi import openapi_document
 from antiphon.pipeline import Pipeline
 from antiphon.surfaces import Surface, chat_surface, messages_surface
-from antiphon.turn_route import TurnRoute
+from antiphon.turn_route import FAULT, TurnRoute
 from antiphon_protocols import messages, models
-from antiphon_turns.errors import AntiphonError, MethodNotAllowed, NotFound, UnknownModel
+from antiphon_turns.errors import AntiphonError, InternalError, MethodNotAllowed, NotFound, UnknownModel
+
+log = logging.getLogger("antiphon")
 
 JSON = {"content-type": "application/json"}
 
 
-def build_app(pipeline: Pipeline, settings: Settings, *, created: int) -> Starlette:
+def build_app(pipeline: Pipeline, settings: Settings, *, created: int) -> ASGIApp:
     """The ASGI application. `created` is the unix time the model was loaded at."""
     chat = chat_surface(
         tool_dispatch=settings.enable_streaming_tool_dispatch, reasoning_dispatch=settings.enable_streaming_reasoning_dispatch
@@ -31,8 +34,8 @@ def build_app(pipeline: Pipeline, settings: Settings, *, created: int) -> Starle
     anthropic = messages_surface()
     limits: dict[str, Any] = {"body_limit": settings.max_body_bytes, "keepalive_seconds": settings.keepalive_seconds}
     meta = MetaRoutes(pipeline, anthropic, chat, created=created)
+    turns = {"/v1/chat/completions": TurnRoute(pipeline, chat, **limits)}
     routes = [
-        Route("/v1/chat/completions", TurnRoute(pipeline, chat, **limits), methods=["POST"]),
         Route("/v1/models", meta.list_models, methods=["GET"]),
         Route("/v1/models/{model_id:path}", meta.one_model, methods=["GET"]),
         Route("/health", meta.health, methods=["GET"]),
@@ -40,14 +43,28 @@ def build_app(pipeline: Pipeline, settings: Settings, *, created: int) -> Starle
         Route("/", meta.root, methods=["GET", "HEAD"]),
     ]
     if settings.enable_anthropic_api:
+        turns["/v1/messages"] = TurnRoute(pipeline, anthropic, **limits)
         routes += [
-            Route("/v1/messages", TurnRoute(pipeline, anthropic, **limits), methods=["POST"]),
             Route("/v1/messages/count_tokens", CountRoute(pipeline, anthropic, body_limit=settings.max_body_bytes), methods=["POST"]),
             # Claude Code asks these at start-up; a cheap answer keeps it from reporting a bad connection.
             Route("/api/hello", meta.nothing, methods=["GET", "HEAD"]),
             Route("/api/event_logging/batch", meta.nothing, methods=["POST"]),
         ]
-    return Starlette(routes=routes, exception_handlers={HTTPException: meta.http_error})
+    routes = [*(Route(path, turn, methods=["POST"]) for path, turn in turns.items()), *routes]
+    app = Starlette(routes=routes, exception_handlers={HTTPException: meta.http_error, Exception: meta.fault})
+    # A redirect would answer an agent's POST with an empty body, and few clients send it a second time.
+    app.router.redirect_slashes = False
+    return direct(turns, app)
+
+
+def direct(turns: Mapping[str, ASGIApp], rest: ASGIApp) -> ASGIApp:
+    """POSTs to `turns` go straight there. Starlette, which has the rest, wraps `send` twice, and a stream sends per token."""
+
+    async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
+        turn = turns.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        await (turn or rest)(scope, receive, send)
+
+    return dispatch
 
 
 class CountRoute:
@@ -68,11 +85,18 @@ class CountRoute:
         except ClientGone:
             return
         except AntiphonError as error:
-            status, extra, payload = self._surface.error(error, request_id)
-            await send_response(send, status, extra.items(), payload)
+            await self._refuse(send, error, request_id)
+            return
+        except Exception:  # the wire seam, as for turns
+            log.exception("count_tokens %s failed", request_id)
+            await self._refuse(send, InternalError(FAULT), request_id)
             return
         answer_headers = [(self._surface.request_id_header, request_id), ("content-type", "application/json")]
         await send_response(send, 200, answer_headers, messages.count_body(count))
+
+    async def _refuse(self, send: Send, error: AntiphonError, request_id: str) -> None:
+        status, extra, payload = self._surface.error(error, request_id)
+        await send_response(send, status, extra.items(), payload)
 
 
 class MetaRoutes:
@@ -122,8 +146,14 @@ class MetaRoutes:
         """404 and 405 in the envelope of the surface the path belongs to."""
         method, path = request.method, request.url.path
         if isinstance(raised, HTTPException) and raised.status_code == 405:
-            return self._error(request, MethodNotAllowed(f"{method} is not possible on {path}"))
+            response = self._error(request, MethodNotAllowed(f"{method} is not possible on {path}"))
+            response.headers.update(raised.headers or {})
+            return response
         return self._error(request, NotFound(f"there is nothing at {path}; /openapi.json lists what is here"))
+
+    async def fault(self, request: Request, raised: Exception) -> Response:
+        """A fault of ours in the same envelope; the log has the details."""
+        return self._error(request, InternalError(FAULT))
 
     def _error(self, request: Request, error: AntiphonError) -> Response:
         surface = self._surfaces[envelope_of(request.url.path, request.headers)]

@@ -39,7 +39,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         Meta(description="Tokens of prompt plus answer. Default: what the model was trained for.", ge=64, extra=MODEL),
     ] = None
     threads: Annotated[
-        int | None, Meta(description="CPU threads of the embedded engine. Default: the cores of this process.", ge=1, extra=MODEL)
+        int | None,
+        Meta(description="CPU threads of the embedded engine. Default: all cores for prompts, one fewer to decode.", ge=1, extra=MODEL),
     ] = None
 
     http_host: Annotated[str, Meta(description="Address to listen on.", extra=HTTP)] = "127.0.0.1"

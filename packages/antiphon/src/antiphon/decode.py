@@ -12,6 +12,7 @@ from antiphon_turns import (
     Event,
     FinishReason,
     Opening,
+    SegmentDelta,
     SegmentEnd,
     SegmentStart,
     StopMatcher,
@@ -36,6 +37,7 @@ class TurnDecoder:
         tools = request.tools if request.tool_choice.mode != "none" else ()
         self.parser = Parser(model.format.grammar, tools=tools, opening=Opening("rendered", opening), turn_tag=turn_tag)
         self._stops = StopMatcher(request.sampling.stop)
+        self._stoppable = bool(request.sampling.stop)
         self._single_call = not request.tool_choice.parallel
         self._call_made = False
         self._assembler = Assembler()
@@ -71,12 +73,12 @@ class TurnDecoder:
                 self._pass(self.parser.feed(self._detokenizer.push(token_id), (token_id,)), events)
         return events
 
-    def inject(self, text: str) -> list[Event]:
-        """Puts text into the model's mouth; it counts as output. An end of turn the model had just sampled is undone."""
+    def inject(self, token_ids: Iterable[int]) -> list[Event]:
+        """Puts tokens into the model's mouth; they count as output. An end of turn the model had just sampled is undone."""
         if self.output_ids and self.output_ids[-1] in self._model.stop_ids:
             self.output_ids.pop()
         self.done = False
-        return self.feed(self._model.tokenizer.encode(text, added=True))
+        return self.feed(token_ids)
 
     def finish(self, reason: FinishReason) -> list[Event]:
         """Closes what is open and ends the turn."""
@@ -84,8 +86,9 @@ class TurnDecoder:
         tail = self._detokenizer.flush()
         if tail and self._stops.matched is None:
             self._pass(self.parser.feed(tail), events)
-        self._pass(self.parser.finish("stop" if self.done else reason), events)
-        why = stop_reason(self._assembler.segments, "stop" if self.done else reason, self._stops.matched)
+        reason = "stop" if self.done else reason
+        self._pass(self.parser.finish(reason), events)
+        why = stop_reason(self._assembler.segments, reason, self._stops.matched, incomplete=self.parser.incomplete)
         end = TurnEnd(why, self.usage(), self._stops.matched)
         self._assembler.push(end)
         events.append(end)
@@ -104,13 +107,13 @@ class TurnDecoder:
         for event in parsed:
             if self._call_made and not isinstance(event, Anomaly):
                 continue
-            for kept in self._stops.push(event):
-                out.append(self._note(kept))
+            for kept in self._stops.push(event) if self._stoppable else (event,):
+                out.append(kept if type(kept) is SegmentDelta else self._note(kept))
         if self._stops.matched is not None:
             self.done = True
 
     def _note(self, event: Event) -> Event:
-        """Stamps carriers, counts reasoning, and watches for the last allowed call."""
+        """Stamps carriers, counts reasoning, watches for the last allowed call, and remembers what the stop reason needs."""
         if isinstance(event, SegmentStart) and event.kind == "reasoning":
             self._reasoning_open = event.index
         elif isinstance(event, SegmentEnd) and event.index == self._reasoning_open:

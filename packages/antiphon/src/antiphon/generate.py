@@ -13,7 +13,7 @@ import msgspec
 from antiphon.decode import TurnDecoder
 from antiphon.engines.base import Engine, Job
 from antiphon.model import Model
-from antiphon_parsers.call_grammar import force_calls
+from antiphon_parsers.call_grammar import CallFormat, force_calls
 from antiphon_turns import Event, FinishReason, TurnRequest
 
 
@@ -28,42 +28,55 @@ class Generation:
         self._decoder = decoder
         self.finish: FinishReason = "stop"
 
-    async def run(self) -> AsyncGenerator[list[Event], None]:
+    def run(self) -> AsyncGenerator[list[Event], None]:
         """Streams batches of events, one batch a chunk (it may be empty). Closing it frees the engine."""
-        decoder = self._decoder
         call_format = self._model.format.call_format
         forced = self._request.tool_choice.mode in ("any", "named") and self._engine.constrains and call_format is not None
         budget = self._request.thinking.budget_tokens
-        if decoder.in_reasoning and (forced or budget is not None):
-            async with aclosing(self._phase(None, reasoning_only=forced)) as batches:
+        if forced or (budget is not None and self._decoder.in_reasoning):
+            return self._phases(call_format if forced else None, budget)
+        return self._phase(None, reasoning_only=False)
+
+    async def _phases(self, forced: CallFormat | None, budget: int | None) -> AsyncGenerator[list[Event], None]:
+        decoder = self._decoder
+        if decoder.in_reasoning:
+            async with aclosing(self._phase(None, reasoning_only=forced is not None)) as batches:
                 async for batch in batches:
                     yield batch
                     spent = budget is not None and decoder.in_reasoning and len(decoder.output_ids) >= budget
-                    if spent or (forced and not decoder.in_reasoning):
+                    if spent or (forced is not None and not decoder.in_reasoning):
                         break
                 else:
-                    if not forced or self.finish == "length":
+                    if forced is None or self.finish == "length":
                         return
             if decoder.in_reasoning:
-                closer = self._model.format.grammar.reasoning_close or ""
+                closer = self._model.tokenizer.encode(self._model.format.grammar.reasoning_close or "", added=True)
                 if not self._fits(closer):
                     return
                 yield decoder.inject(closer)
         grammar = None
-        if forced and call_format is not None:
+        if forced is not None:
             end = self._model.family.frame.end_of_turn
-            call = force_calls(call_format, self._request.tools, self._request.tool_choice, budget_tokens=self._room(), end_token=end)
-            if not self._fits(call.prefix):
+            call = force_calls(forced, self._request.tools, self._request.tool_choice, budget_tokens=self._room(), end_token=end)
+            prefix = self._call_ids(call.prefix)
+            if not self._fits(prefix):
                 return
-            yield decoder.inject(call.prefix)
+            yield decoder.inject(prefix)
             grammar = call.grammar
         async with aclosing(self._phase(grammar, reasoning_only=False)) as batches:
             async for batch in batches:
                 yield batch
 
-    def _fits(self, text: str) -> bool:
-        """Whether the text and one token more fit the limit; if not, the turn ends with "length"."""
-        if len(self._model.tokenizer.encode(text, added=True)) < self._room():
+    def _call_ids(self, prefix: str) -> list[int]:
+        """The start of a call as tokens. A tool's name comes from the client: where it spells a control token, the whole
+        start is plain text (I13)."""
+        tokenizer = self._model.tokenizer
+        spelled = any(token in tool.name for tool in self._request.tools for token in tokenizer.control_tokens)
+        return tokenizer.encode(prefix, added=not spelled)
+
+    def _fits(self, token_ids: list[int]) -> bool:
+        """Whether the tokens and one more fit the limit; if not, the turn ends with "length"."""
+        if len(token_ids) < self._room():
             return True
         self.finish = "length"
         return False

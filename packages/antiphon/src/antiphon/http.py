@@ -1,7 +1,7 @@
 """HTTP by hand for the streaming routes: bodies with a limit, responses, and noticing that a client has gone."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
@@ -16,6 +16,11 @@ class ClientGone(Exception):
 def headers_of(scope: Scope) -> dict[str, str]:
     """Request headers with lower-case names; of a repeated one the last counts."""
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def printable(text: str) -> str:
+    """Text of a client as part of one log line: nothing in it moves a terminal's cursor or forges a line."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 async def read_json_body(headers: Mapping[str, str], receive: Receive, *, limit: int) -> bytes:
@@ -57,7 +62,8 @@ class EventStream:
         self._send = send
         self._keepalive = keepalive
         self._interval = interval
-        self._quiet_since = 0.0
+        self._loop = asyncio.get_running_loop()
+        self._quiet_since = self._loop.time()
         self._ticker: asyncio.Task[None] | None = None
 
     async def open(self, headers: Iterable[tuple[str, str]]) -> None:
@@ -65,13 +71,13 @@ class EventStream:
         encoded = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers]
         encoded += [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
         await self._send({"type": "http.response.start", "status": 200, "headers": encoded})
-        self._quiet_since = asyncio.get_running_loop().time()
+        self._quiet_since = self._loop.time()
         self._ticker = asyncio.create_task(self._tick())
 
-    async def write(self, data: bytes) -> None:
-        """Sends bytes of one or more whole SSE events."""
-        self._quiet_since = asyncio.get_running_loop().time()
-        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+    def write(self, data: bytes) -> Awaitable[None]:
+        """Sends bytes of one or more whole SSE events, when awaited."""
+        self._quiet_since = self._loop.time()
+        return self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def close(self) -> None:
         """Ends the response."""
@@ -85,10 +91,9 @@ class EventStream:
             self._ticker = None
 
     async def _tick(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(max(self._quiet_since + self._interval - loop.time(), 0.05))
-            if loop.time() - self._quiet_since >= self._interval:
+            await asyncio.sleep(max(self._quiet_since + self._interval - self._loop.time(), 0.05))
+            if self._loop.time() - self._quiet_since >= self._interval:
                 await self.write(self._keepalive)
 
 

@@ -106,7 +106,7 @@ def parse_case(case: Case) -> dict[str, Any]:
         "segments": [show_segment(segment) for segment in assembler.segments],
         "incomplete": parser.incomplete,
         "anomalies": [show_anomaly(anomaly) for anomaly in assembler.anomalies],
-        "stop_reason": stop_reason(assembler.segments, finish, None),
+        "stop_reason": stop_reason(assembler.segments, finish, None, incomplete=parser.incomplete),
     }
     if case.events:
         result["events"] = log

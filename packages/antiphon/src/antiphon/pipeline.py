@@ -172,8 +172,9 @@ class Pipeline:
     def _gate(self, request: TurnRequest, streaming: ArgumentStreaming) -> CallGate:
         spent = self._cuts.get(conversation_key(request), 0) >= RECOVERIES_IN_A_ROW
         cut: CutCalls = "honest" if spent else self._options.cut_calls
-        # A unary body has nobody who watches arguments grow, so it never needs a poisoned closing.
-        streaming = streaming if request.stream else "whole"
+        # A unary body has nobody who watches arguments grow, so it never needs a poisoned closing; and clients answer that
+        # closing without end, like a recovered call.
+        streaming = streaming if request.stream and not spent else "whole"
         allow_calls = bool(request.tools) and request.tool_choice.mode != "none"
         return CallGate(request.tools, streaming=streaming, cut=cut, allow_calls=allow_calls)
 

@@ -15,7 +15,7 @@ import msgspec
 import uvicorn
 from rich.console import Console
 from rich.logging import RichHandler
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from antiphon.app import build_app
 from antiphon.banner import show_banner
@@ -32,17 +32,33 @@ from antiphon_turns.errors import ConfigError
 
 log = logging.getLogger("antiphon")
 
+BACKLOG = 1024
+# Turns that a stop breaks off get this long to tell their clients and to write their trace.
+BREAK_OFF_SECONDS = 1.0
+
 
 def run_server(settings: Settings) -> int:
     """Runs until a signal; returns the exit status. Raises ConfigError before anything is served."""
     console = Console(stderr=True)
-    logging.basicConfig(level=settings.log_level.upper(), format="%(message)s", handlers=[RichHandler(console=console, show_path=False)])
+    set_up_logging(settings, console)
     listener = bind(settings)
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
             return runner.run(Server(settings, console, listener).run())
     finally:
         listener.close()
+
+
+def set_up_logging(settings: Settings, console: Console) -> None:
+    """One line a record. Colours cost half a millisecond a line, so they are for terminals; files get a plain line, never wrapped."""
+    rich = RichHandler(console=console, show_path=False) if console.is_terminal else None
+    logging.basicConfig(
+        level=settings.log_level.upper(),
+        format="%(message)s" if rich else "%(asctime)s %(levelname)s %(message)s",
+        handlers=[rich or logging.StreamHandler()],
+    )
+    if settings.log_level == "info":
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)  # it announces what the start-up text has said
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -57,14 +73,16 @@ def new_loop() -> asyncio.AbstractEventLoop:
 def bind(settings: Settings) -> socket.socket:
     """Takes the port before anything slow starts. Raises ConfigError when it is taken."""
     family = socket.AF_INET6 if ":" in settings.http_host else socket.AF_INET
-    listener = socket.socket(family)
+    # The protocol is named because the event loop turns Nagle off only where it can see that this is TCP.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.http_host, settings.http_port))
+        listener.listen(BACKLOG)  # a bound address alone can be bound again
     except OSError as error:
         listener.close()
         where = f"{settings.http_host}:{settings.http_port}"
-        raise ConfigError(f"cannot listen on {where}: {error.strerror}; choose another with --http-port") from error
+        raise ConfigError(f"cannot listen on {where}: {error.strerror}; choose another with --http-host or --http-port") from error
     return listener
 
 
@@ -80,23 +98,23 @@ class Server:
         """Loads, serves, drains."""
         settings = self._settings
         started = time.monotonic()
+        trace = TokenTrace(settings.trace_tokens)
         with self._console.status("Loading the model ..."):
             model, engine = build(settings)
             await engine.start()
-        trace = TokenTrace(settings.trace_tokens)
         try:
             pipeline = Pipeline(model, engine, options=options_of(settings), trace=trace, random_bytes=os.urandom)
             app = build_app(pipeline, settings, created=int(time.time()))
             host, port = self._listener.getsockname()[:2]
-            show_banner(
-                self._console,
-                url=f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}",
-                model=model,
-                engine=settings.engine,
-                load_seconds=time.monotonic() - started,
-            )
             stop = asyncio.Event()
             with stop_signals(stop):
+                show_banner(
+                    self._console,
+                    url=f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}",
+                    model=model,
+                    engine=settings.engine,
+                    load_seconds=time.monotonic() - started,
+                )
                 await serve_http(app, self._listener, grace=settings.shutdown_grace_seconds, stop=stop)
         finally:
             await engine.close()
@@ -105,8 +123,8 @@ class Server:
         return 0
 
 
-async def serve_http(app: Starlette, listener: socket.socket, *, grace: float, stop: asyncio.Event) -> None:
-    """Serves until `stop` is set; then running turns get `grace` seconds."""
+async def serve_http(app: ASGIApp, listener: socket.socket, *, grace: float, stop: asyncio.Event) -> None:
+    """Serves until `stop` is set; then running turns get `grace` seconds, and those that are left are broken off with an error."""
     config = uvicorn.Config(
         app,
         http="httptools",
@@ -117,7 +135,7 @@ async def serve_http(app: Starlette, listener: socket.socket, *, grace: float, s
         server_header=False,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=max(1, round(grace)),
-        backlog=1024,
+        backlog=BACKLOG,
     )
     server = QuietServer(config)
 
@@ -129,6 +147,8 @@ async def serve_http(app: Starlette, listener: socket.socket, *, grace: float, s
     watcher = asyncio.create_task(watch())
     try:
         await server.serve(sockets=[listener])
+        if server.server_state.tasks:
+            await asyncio.wait(server.server_state.tasks, timeout=BREAK_OFF_SECONDS)
     finally:
         watcher.cancel()
 
@@ -180,6 +200,8 @@ def build(settings: Settings) -> tuple[Model, Engine]:
         tool_call_parser=settings.tool_call_parser,
         reasoning_parser=settings.reasoning_parser,
     )
+    if not choice.path.exists():
+        raise ConfigError(f"{choice.path} does not exist; --model-path takes a .gguf file, or a folder with tokenizer.json")
     if settings.engine == "mock":
         return build_mock(settings, choice)
     if not is_gguf(choice.path):

@@ -6,6 +6,7 @@ from typing import BinaryIO
 import msgspec
 
 from antiphon_turns import StopReason
+from antiphon_turns.errors import ConfigError
 
 _FINISH: dict[StopReason, str] = {
     "end_turn": "stop",
@@ -36,10 +37,14 @@ def finish_name(reason: StopReason) -> str:
 
 
 class TokenTrace:
-    """Appends records to a file and flushes each; without a path it does nothing."""
+    """Appends records to a file and flushes each; without a path it does nothing. Raises ConfigError for a file that
+    cannot be written."""
 
     def __init__(self, path: Path | None) -> None:
-        self._file: BinaryIO | None = path.open("ab") if path else None
+        try:
+            self._file: BinaryIO | None = path.open("ab") if path else None
+        except OSError as error:
+            raise ConfigError(f"cannot write the token trace {path}: {error.strerror}") from error
 
     def write(self, record: TokenRecord) -> None:
         """Returns after the line has left this process. Raises OSError when the disk refuses it."""

@@ -8,11 +8,11 @@ from contextlib import aclosing
 
 from starlette.types import Receive, Scope, Send
 
-from antiphon.http import ClientGone, Disconnect, EventStream, headers_of, read_json_body, send_response
+from antiphon.http import ClientGone, Disconnect, EventStream, headers_of, printable, read_json_body, send_response
 from antiphon.pipeline import Pipeline, Prepared
 from antiphon.surfaces import Call, Projector, Surface
 from antiphon_turns import Event, StopReason, TurnEnd
-from antiphon_turns.errors import AntiphonError, InternalError
+from antiphon_turns.errors import AntiphonError, InternalError, WorkerUnavailable
 
 log = logging.getLogger("antiphon")
 
@@ -21,6 +21,8 @@ Headers = list[tuple[str, str]]
 
 # A failing engine is worth a real HTTP status, so headers wait this long for its first tokens, and no longer.
 START_GRACE_SECONDS = 0.5
+
+FAULT = "the server hit a fault of its own; its log has the details"
 
 
 class TurnRoute:
@@ -48,11 +50,13 @@ class TurnRoute:
                 log.info("%s %s: the client went away", self._surface.name, answer.request_id)
         except ClientGone:
             return
+        except asyncio.CancelledError:  # only a stop that waits no longer comes here; the client gets an end it understands
+            await answer.refuse(WorkerUnavailable("the server is stopping; try again when it is back"))
         except AntiphonError as error:
             await answer.refuse(error)
         except Exception:  # the wire seam: nothing may leave a client without an answer
             log.exception("%s %s failed", self._surface.name, answer.request_id)
-            await answer.refuse(InternalError("the server hit a fault of its own; its log has the details"))
+            await answer.refuse(InternalError(FAULT))
 
 
 class Answer:
@@ -127,7 +131,7 @@ class Answer:
 
     async def refuse(self, error: AntiphonError) -> None:
         """An error response, or an in-band error when the stream is open already."""
-        log.warning("%s %s: %s", self._surface.name, self.request_id, error.message)
+        log.warning("%s %s: %s", self._surface.name, self.request_id, printable(error.message))
         if self._stream is not None and self._projector is not None:
             await self._stream.write(self._projector.fail(error))
             await self._stream.close()

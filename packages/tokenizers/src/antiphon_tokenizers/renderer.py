@@ -96,7 +96,10 @@ class Renderer:
             message = f"chat_template_kwargs that are not open to clients here: {', '.join(refused)} (open: {allowed})"
             raise InvalidRequest(message, param="chat_template_kwargs")
         modes = {"on": switches.thinking_on, "off": switches.thinking_off, "default": {}}
-        client = stand_ins.escape_whole(request.template_kwargs)
+        try:
+            client = stand_ins.escape_whole(request.template_kwargs)
+        except RecursionError as error:
+            raise InvalidRequest("chat_template_kwargs: nested too deeply", param="chat_template_kwargs") from error
         if thinking is not None:
             return {**switches.agent, **client, **modes[thinking]}
         return {**switches.agent, **modes[request.thinking.mode], **client}

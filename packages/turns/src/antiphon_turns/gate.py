@@ -58,8 +58,10 @@ class CallGate:
     def push(self, event: Event) -> list[Event]:
         """The events that may pass now."""
         match event:
+            case SegmentDelta() if self._held is None and self._live is None:
+                return [event if event.index == self._next - 1 else SegmentDelta(self._next - 1, event.text)]
             case SegmentDelta():
-                return self._delta(event)
+                return self._call_delta(event)
             case SegmentStart():
                 return self._start(event)
             case SegmentEnd():
@@ -84,7 +86,7 @@ class CallGate:
         self._next += 1
         return [SegmentStart(self._next - 1, event.kind, event.call_id, event.name)]
 
-    def _delta(self, event: SegmentDelta) -> list[Event]:
+    def _call_delta(self, event: SegmentDelta) -> list[Event]:
         if self._held is not None:
             return []
         if self._live is not None:

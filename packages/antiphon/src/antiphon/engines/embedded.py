@@ -35,9 +35,10 @@ def default_threads() -> int:
 class EmbeddedEngine:
     """An `antiphon.engines.base.Engine` over a GGUF file.
 
-    `context_length` is the context of one job in tokens; `parallel` jobs run at once, further ones wait in order.
-    `batch` is how many prompt tokens are evaluated between two looks at a cancelled request: 64 is as fast as more on CPUs and
-    takes about a second on one core deep in a long prompt.
+    `context_length` is the context of one job in tokens; `parallel` jobs run at once, further ones wait in order. `threads` None
+    takes the usable cores, at most 8, for prompts and one fewer for decoding. `batch` is how many prompt tokens are evaluated
+    between two looks at a cancelled request: 64 is as fast as more on CPUs and takes about a second on one core deep in a long
+    prompt.
     """
 
     constrains = True
@@ -53,7 +54,9 @@ class EmbeddedEngine:
     ) -> None:
         self._model_path = Path(model_path)
         self._context_length = context_length
-        self._threads = threads or default_threads()
+        self._prefill_threads = threads or default_threads()
+        # Decoding synchronises its threads hundreds of times a token; the last core is worth more to everything else.
+        self._decode_threads = threads or max(1, default_threads() - 1)
         self._parallel = parallel
         self._batch = batch
         self._key = secrets.token_urlsafe(32)
@@ -95,7 +98,8 @@ class EmbeddedEngine:
         params.n_ctx = self._context_length * self._parallel  # the server divides it among its slots
         params.n_parallel = self._parallel
         params.n_batch = params.n_ubatch = self._batch
-        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = self._threads
+        params.cpuparams.n_threads = self._decode_threads
+        params.cpuparams_batch.n_threads = self._prefill_threads
         params.fit_params = False  # the context is the caller's decision
         params.cache_ram_mib = 0  # keeps evicted prompts in RAM, with no measured gain
         params.hostnames = ["127.0.0.1"]

@@ -133,7 +133,8 @@ class MockEngine:
 
     def _repeat(self, prompt: str) -> int | None:
         """The order in the last user text: behind every past turn, before the header of the turn to come."""
-        head, _, _ = prompt.rpartition(self._frame.assistant_header)
-        latest = head.rpartition(self._frame.assistant_header)[2]
-        orders = REPEAT.findall(latest)
+        header = self._frame.assistant_header
+        latest = prompt.rpartition(header)[0].rpartition(header)[2]
+        text = latest.rpartition(header.replace("assistant", "user"))[2].partition(self._frame.end_of_turn)[0]
+        orders = REPEAT.findall(text)
         return int(orders[-1]) if orders else None

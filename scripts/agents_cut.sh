@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# Real agent clients in sessions whose first tool call is cut by the token limit (tests/agents/cut_calls.jsonl).
+# The cut command would write cut.txt; the model then makes a good call, and answers when that has run.
+#
+#   CLIENTS="claude opencode pi sdks"   which clients
+#   MODES="honest recover ..."          --cut-calls, with `incremental-` in front also --argument-streaming incremental
+#   CUTS="opener name ..."              where the call is cut: behind <tool_call>, behind the name, inside the value, before
+#                                       </parameter>, before </function>; `second`: a good call, then a cut one;
+#                                       `nothing`: complete at the limit; `always`: every call, inside the value
+#   ANTIPHON_SHARED, SERVE_ARGS         as in agents.sh
+#
+# A session must end in one of two ways, and nothing of a cut call may run in either:
+#   goes-on   the good call ran and the final text arrived
+#   stops     the client ended the session by itself, with nothing run
+# Exit status 1 if one does not; 0 with a reason where the sessions cannot be run at all.
+set -euo pipefail
+
+self=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/$(basename "${BASH_SOURCE[0]}")
+. "$(dirname "$self")/agents_common.sh"
+command='echo TOOLRAN_$((6*7)) | tee ran.txt' # the shell computes 42, so text alone cannot fake that it ran
+limit=60                                      # seconds a session may take
+
+row() { # row MODE CUT CLIENT OUTCOME RESULT TURNS SECONDS
+  printf '%-20s %-10s %-28s %-9s %-6s %5s %7s\n' "$@"
+}
+
+session() { # session CLIENT FOLDER: one session of one client, in FOLDER/work
+  local client=$1 variant=${1#*/}
+  export W=$2/work H=$2/home LIMIT=$limit TMPDIR=$2
+  case $client in
+    claude) "$sessions/run_claude.sh" "$url" ;;
+    opencode/*) API=$variant "$sessions/run_opencode.sh" "$url" ;;
+    pi/*) API=$variant "$sessions/run_pi.sh" "$url" ;;
+    sdks/*) (cd "$W" && timeout "$limit" "$installed/venv/bin/python" "$root/tests/agents/sdk_cut_sessions.py" "$url" "$variant") ;;
+  esac
+}
+
+wanted() { # wanted MODE CUT CLIENT: goes-on, or any (goes-on or stops)
+  case $2 in
+    nothing) echo goes-on && return ;;
+    always) echo any && return ;;
+  esac
+  case $2/$3 in
+    */claude | */claude_agent_sdk) echo goes-on && return ;; # they continue a turn that the limit has cut
+    second/opencode/* | second/pi/*) echo goes-on && return ;;
+  esac
+  [ "$2" = opener ] && echo any && return # no name yet: there is no call to show
+  case $1/$3 in
+    *recover/*) echo goes-on ;;
+    incremental-honest/*nonstream) echo any ;; # a unary body has nobody who watches arguments grow
+    incremental-honest/*) echo goes-on ;;
+    *) echo any ;;
+  esac
+}
+
+outcome() { # outcome STATUS TURNS FOLDER: what happened to one session
+  if [ -n "$(find "$3" -name cut.txt -print -quit)" ]; then
+    echo RAN-CUT
+  elif [ "$2" = 0 ]; then
+    echo silent # it never asked for a turn
+  elif [ "$1" = 0 ]; then
+    echo goes-on
+  elif grep -q 'client exit status 124' "$3/log.txt" || [ "$1" = 124 ]; then
+    echo hangs
+  elif [ -e "$3/work/ran.txt" ]; then
+    echo lost
+  else
+    echo stops
+  fi
+}
+
+# The inner half: runs inside the namespace, for one mode.
+inside() { # inside MODE LOGS CLIENT...
+  local mode=$1 logs=$2 cut client folder started status got want result turns failed=0
+  shift 2
+  local flags=(--mock-script tests/agents/cut_calls.jsonl --trace-tokens "$logs/tokens.jsonl" --cut-calls "${mode#incremental-}")
+  case $mode in incremental-*) flags+=(--argument-streaming incremental) ;; esac
+  start_server "$logs/server.txt" "${flags[@]}" || return 1
+  for cut in ${CUTS:-opener name value parameter function second nothing always}; do
+    for client in "$@"; do
+      # The client's name tells conversations apart where a client sends no session id.
+      export PROMPT="Use the shell tool to run exactly this command: <<cmd>>$command<<end>> Then say so, $client. ((cut:$cut))"
+      folder=$logs/$cut/${client//\//-}
+      mkdir -p "$folder/work" "$folder/home"
+      : >"$logs/tokens.jsonl"
+      started=$SECONDS status=0
+      (session "$client" "$folder") >"$folder/log.txt" 2>&1 || status=$?
+      turns=$(wc -l <"$logs/tokens.jsonl")
+      got=$(outcome "$status" "$turns" "$folder") want=$(wanted "$mode" "$cut" "$client") result=FAIL
+      case $want/$got in goes-on/goes-on | any/goes-on | any/stops) result=PASS ;; esac
+      row "$mode" "$cut" "$client" "$got" "$result" "$turns" "$((SECONDS - started)) s"
+      if [ "$result" = FAIL ]; then
+        failed=1
+        tail -n 15 "$folder/log.txt" | sed 's/^/    /'
+      fi
+    done
+  done
+  return "$failed"
+}
+
+if [ "${1:-}" = inside ]; then
+  shift
+  inside "$@"
+  exit
+fi
+
+clients=${CLIENTS:-claude opencode pi sdks}
+sdk_sessions="anthropic_stream anthropic_nonstream anthropic_tool_runner openai_chat_stream openai_chat_nonstream"
+# shellcheck disable=SC2086
+chosen=$(expand "$sdk_sessions openai_agents_stream openai_agents_nonstream claude_agent_sdk" $clients)
+# shellcheck disable=SC2086
+check_machine $clients
+
+logs=$(mktemp -d "${TMPDIR:-/tmp}/antiphon-agents-cut.XXXXXX")
+failed=0
+row MODE CUT CLIENT OUTCOME RESULT TURNS TIME
+for mode in ${MODES:-honest recover incremental-honest incremental-recover}; do
+  mkdir -p "$logs/$mode"
+  # shellcheck disable=SC2086
+  "$sessions/isolated.sh" bash "$self" inside "$mode" "$logs/$mode" $chosen || failed=1
+done
+if [ "$failed" = 1 ]; then
+  echo "agents: at least one session with a cut call failed; every output is in $logs"
+  exit 1
+fi
+rm -rf "$logs"
+echo "agents: every session with a cut call ended as it should, and nothing of a cut call ran"
