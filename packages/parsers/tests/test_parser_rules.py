@@ -351,3 +351,18 @@ def test_held_blocks_are_capped(size: int) -> None:
     events, _ = run(resolve(TAGS, None).grammar, TOOLS, [q("run", ("n", "1" * (2 << 20)))])
     assert codes(events) == ["held_value_too_long"]
     assert len(segments_of(events)[0]["arguments"]["n"]) == 2 << 20
+
+
+ROOTS = [
+    {"allOf": [{"properties": {"n": {"type": "integer"}}}, {"properties": {"k": {"type": "string"}}}]},
+    {"type": "object", "anyOf": [{"properties": {"n": {"type": "integer"}}}, {"properties": {"k": {}}}]},
+    {"$ref": "#/$defs/a", "$defs": {"a": {"properties": {"n": {"$ref": "#/$defs/n"}}}, "n": {"type": "integer"}}},
+    {"properties": {"k": {"type": "string"}}, "patternProperties": {"^n": {"type": "integer"}}, "additionalProperties": False},
+    {"allOf": [{"$ref": "#"}, {"properties": {"n": {"type": ["integer", "null"]}}}]},
+]
+
+
+@pytest.mark.parametrize("schema", ROOTS)
+def test_parameters_are_declared_in_every_branch_of_the_schema(schema: dict[str, Any]) -> None:
+    events, _ = run(resolve(TAGS, None).grammar, tools_of([{"name": "x", "parameters": schema}]), [q("x", ("n", "7"), ("k", "7"))])
+    assert segments_of(events)[0]["arguments"] == {"n": 7, "k": "7"}

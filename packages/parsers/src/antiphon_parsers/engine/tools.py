@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from antiphon_parsers.coercion import JsonType, declared_types
+from antiphon_parsers.coercion import JsonType, branches, declared_types
 from antiphon_turns import Tool
 
 NAME_SLACK = 64
@@ -21,10 +21,19 @@ class Parameters:
 
     def __init__(self, tool: Tool | None) -> None:
         self._schema = _schema(tool)
-        properties = self._schema.get("properties")
-        self._properties = properties if isinstance(properties, dict) else {}
+        self._properties: dict[str, list[object]] = {}
+        self._others: list[object] = []
+        for node in branches(self._schema, self._schema):
+            self._declare(node)
         self.longest = max(map(len, self._properties), default=0)
         self._odd = tuple(name for name in self._properties if name and _NAME.fullmatch(name) is None)
+
+    def _declare(self, node: dict[str, object]) -> None:
+        properties, patterns = node.get("properties"), node.get("patternProperties")
+        for name, schema in properties.items() if isinstance(properties, dict) else ():
+            self._properties.setdefault(name, []).append(schema)
+        self._others.append(node.get("additionalProperties"))
+        self._others += patterns.values() if isinstance(patterns, dict) else ()
 
     def key_end(self, text: str, at: int) -> int:
         """Where the parameter name that begins at `at` ends, as far as it is there; `at` when none does. A declared name
@@ -46,8 +55,8 @@ class Parameters:
 
     def types(self, name: str) -> frozenset[JsonType]:
         """The JSON types the schema allows for it; empty when it says nothing."""
-        schema = self._properties.get(name, self._schema.get("additionalProperties"))
-        return declared_types(schema, self._schema)
+        schemas = self._properties.get(name, self._others)
+        return frozenset[JsonType]().union(*(declared_types(schema, self._schema) for schema in schemas))
 
 
 class ToolTable:
