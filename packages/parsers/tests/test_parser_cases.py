@@ -15,8 +15,13 @@ from antiphon_turns import FinishReason, Opening
 CASES = Path(__file__).parent / "cases"
 
 # Families that exist, as the case files call them.
-TOOL_FAMILIES = frozenset(("hermes", "qwen3_coder"))
-REASONING_FAMILIES = frozenset(("qwen3",))
+TOOL_FAMILIES = frozenset(
+    (
+        *("hermes", "qwen3_coder", "kimi_k2", "mistral", "mistral_pre11", "deepseek_v3", "deepseek_v3_1"),
+        *("nemotron_deci", "granite4", "phi4", "llama3_json"),
+    )
+)
+REASONING_FAMILIES = frozenset(("qwen3", "kimi_k2", "kimi_k25", "kimi", "mistral", "deepseek_r1"))
 
 
 def rows(name: str) -> list[dict[str, Any]]:

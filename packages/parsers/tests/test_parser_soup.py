@@ -12,9 +12,13 @@ from antiphon_parsers import ModelFormat, Parser, resolve
 from antiphon_parsers.engine.closing import AfterBody, Unreadable
 from antiphon_parsers.engine.cursor import Cursor
 from antiphon_parsers.engine.json_calls import Envelope
+from antiphon_parsers.engine.json_list import AfterItem, ListEnd
 from antiphon_parsers.engine.lenient import LenientJson
+from antiphon_parsers.engine.named_calls import AfterArguments, Between, Header
+from antiphon_parsers.engine.named_calls import Body as NamedBody
 from antiphon_parsers.engine.prose import Prose
 from antiphon_parsers.engine.xml_calls import Body, FunctionTag, Value
+from antiphon_parsers.registry import REASONING_PARTS, TOOL_PARTS
 from antiphon_turns import CallSegment, Opening, ReasoningSegment, Segment, SegmentDelta, TextSegment
 
 TOOLS = tools_of(
@@ -32,6 +36,46 @@ FORMATS = [
     resolve(None, None),
 ]
 IDS = ["+".join(str(name) for name in model.names) for model in FORMATS]
+
+# Every family with the reasoning that its models speak.
+SPOKEN = {
+    "hermes": "qwen3",
+    "qwen3_coder": "qwen3",
+    "kimi_k2": "kimi_k2",
+    "mistral": "mistral",
+    "mistral_pre11": None,
+    "deepseek_v3": "deepseek_r1",
+    "deepseek_v3_1": "deepseek_v3_1",
+    "nemotron_deci": "nemotron_deci",
+    "granite4": None,
+    "phi4": None,
+    "llama3_json": None,
+}
+FAMILIES = [resolve(*names) for names in SPOKEN.items()]
+REASONING_ONLY = [resolve(None, name) for name in REASONING_PARTS]
+ALL = [*FAMILIES, *REASONING_ONLY]
+ALL_IDS = ["+".join(str(name) for name in model.names) for model in ALL]
+
+
+def test_every_family_is_listed() -> None:
+    assert set(SPOKEN) == set(TOOL_PARTS)
+
+
+def pieces_of(model: ModelFormat) -> list[str]:
+    """What a family's output is made of: its markers, its own calls in fragments, and bits of JSON and prose."""
+    calls, reasoning = model.grammar.calls, model.grammar.reasoning
+    markers = [*calls.openers, *calls.closers] if calls else ["<tool_call>"]
+    markers += [reasoning.opener, reasoning.closer] if reasoning else []
+    block = model.writer.write([CallSegment("run", '{"cmd": "x", "n": 12}'), CallSegment("run_all", "{}")])
+    ends = sorted({block.find(marker) + len(marker) for marker in (*markers, "{", "}", "run", '"x"') if marker in block} | {len(block)})
+    fragments = [block[start:end] for start in (0, *ends) for end in ends if start < end]
+    return [
+        *(*markers, *markers, *fragments, block, block.replace("run", "other")),
+        *('{"name": "run", "arguments": {', '"cmd": "', '"{\\"cmd\\": 1}"', "True", "1.10", "[ARGS]", "[CALL_ID]", "```"),
+        *("{", "}", "[", "]", ",", ";", ":", '"', "'", "\\", "\n", "\n\n", " ", "a", "text ", "é", "\u2028", "<", "<|", "[T", "function"),
+        *(marker[: len(marker) // 2] for marker in markers),
+    ]
+
 
 PIECES = [
     *("<think>", "</think>", "<tool_call>", "</tool_call>", "<function=", "</function>", "<parameter=", "</parameter>"),
@@ -61,6 +105,22 @@ def test_any_cut_gives_the_same_turn(soup: str, opening: Opening, finish: Any, s
             events, other = run(model.grammar, TOOLS, pieces, opening=opening, finish=finish)
             assert joined(events) == joined(whole)
             assert other.incomplete == reader.incomplete
+
+
+@pytest.mark.parametrize("model", ALL, ids=ALL_IDS)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), finish=FINISHES, seed=st.integers(0, 10**6))
+def test_any_cut_of_a_family_gives_the_same_turn(model: ModelFormat, data: st.DataObject, finish: Any, seed: int) -> None:
+    soups = st.lists(st.sampled_from(pieces_of(model)), max_size=16).map("".join)
+    soup, opening = data.draw(soups), Opening(data.draw(st.sampled_from(["text", "reasoning"])))
+    if data.draw(st.booleans()):
+        opening = Opening("rendered", data.draw(soups))
+    at = data.draw(st.integers(0, len(soup)))
+    whole, reader = run(model.grammar, TOOLS, [soup], opening=opening, finish=finish)
+    for pieces in (list(soup), random_cut(soup, seed), [soup[:at], soup[at:]]):
+        events, other = run(model.grammar, TOOLS, pieces, opening=opening, finish=finish)
+        assert joined(events) == joined(whole)
+        assert other.incomplete == reader.incomplete
 
 
 @settings(max_examples=100, deadline=None)
@@ -123,8 +183,8 @@ def turns(draw: st.DrawFn, arguments: st.SearchStrategy[dict[str, Any]], *, reas
     return tuple(segments)
 
 
-def read_back(model: ModelFormat, segments: tuple[Segment, ...], tools: Any) -> list[tuple[Any, ...]]:
-    text = model.writer.write(segments)
+def read_back(model: ModelFormat, segments: tuple[Segment, ...], tools: Any, *, earlier: int = 0) -> list[tuple[Any, ...]]:
+    text = model.writer.write(segments, earlier_calls=earlier)
     events, _ = run(model.grammar, tools, [text])
     again, _ = run(model.grammar, tools, list(text))
     assert joined(events) == joined(again)
@@ -141,10 +201,17 @@ def wanted(segments: tuple[Segment, ...]) -> list[tuple[Any, ...]]:
     return out
 
 
-@settings(max_examples=150, deadline=None)
-@given(turns(st.dictionaries(WORDS, JSON, max_size=4), reasoning=True))
-def test_hermes_reads_what_it_writes(segments: tuple[Segment, ...]) -> None:
-    assert read_back(resolve("hermes", "qwen3"), segments, TOOLS) == wanted(segments)
+JSON_FAMILIES = [model for model in FAMILIES if model.names[0] != "qwen3_coder"]
+
+
+@pytest.mark.parametrize("model", JSON_FAMILIES, ids=lambda model: model.names[0])
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_json_families_read_what_they_write(model: ModelFormat, data: st.DataObject) -> None:
+    reasoning = model.grammar.reasoning is not None
+    segments = data.draw(turns(st.dictionaries(WORDS, JSON, max_size=4), reasoning=reasoning))
+    earlier = data.draw(st.integers(0, 12))
+    assert read_back(model, segments, TOOLS, earlier=earlier) == wanted(segments)
 
 
 STRINGS_ONLY = st.dictionaries(KEYS, st.text(st.characters(exclude_categories=["Cs"]), max_size=30).filter(has_no_marker), max_size=4)
@@ -208,6 +275,9 @@ def test_canonical_text_is_written_back(text: str) -> None:
     assert model.writer.write(segments) == text
 
 
+NAMED_STATES = (Header, NamedBody, AfterArguments, Between, AfterItem, ListEnd)
+
+
 class Work:
     """Counts what the machine does: characters copied within the cursor, and state steps."""
 
@@ -225,7 +295,7 @@ class Work:
 
         monkeypatch.setattr(Cursor, "push", counted_push)
         monkeypatch.setattr(Cursor, "unread", counted_unread)
-        for state in (Prose, Envelope, FunctionTag, Body, Value, AfterBody, Unreadable):
+        for state in (Prose, Envelope, FunctionTag, Body, Value, AfterBody, Unreadable, *NAMED_STATES):
             self._count_steps(state, monkeypatch)
 
     def _count_steps(self, state: type, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,6 +312,8 @@ H_OPEN = '<tool_call>\n{"name": "run", "arguments": '
 T_OPEN = "<tool_call>\n<function=run>\n<parameter=cmd>\n"
 T_CLOSE = "\n</parameter>\n</function>\n"
 
+K_OPEN = "<|tool_calls_section_begin|><|tool_call_begin|>functions.run:0<|tool_call_argument_begin|>"
+
 # parser, head, repeated unit, tail
 UNITS = {
     "hermes argument": ("hermes", H_OPEN + '{"cmd": "', "line \\n '", '"}}\n</tool_call>'),
@@ -254,6 +326,16 @@ UNITS = {
     "tags closers": ("qwen3_coder", T_OPEN, "</parameter>\n\n", "x"),
     "tags held": ("qwen3_coder", T_OPEN.replace("cmd", "n"), "1234567", T_CLOSE),
     "tags mentions": ("qwen3_coder", "", "<tool_call>\n<function=run> ", ""),
+    "named argument": ("kimi_k2", K_OPEN + '{"cmd": "', "line \\n '", '"}<|tool_call_end|>'),
+    "named mentions": ("kimi_k2", "", "<|tool_calls_section_begin|> a ", ""),
+    "named openers": ("kimi_k2", "", "<|tool_call_begin|>", ""),
+    "named calls": ("kimi_k2", "", "<|tool_call_begin|>functions.run:0<|tool_call_argument_begin|>{}<|tool_call_end|>", ""),
+    "named unreadable": ("kimi_k2", K_OPEN + "{x", "<|tool_call_argument", ""),
+    "markers without end": ("mistral", "", "[TOOL_CALLS]run[ARGS] ", ""),
+    "list": ("mistral_pre11", "[TOOL_CALLS][", '{"name": "run", "arguments": {"cmd": "a"}}, ', ""),
+    "list argument": ("nemotron_deci", '<TOOLCALL>[{"name": "run", "arguments": {"cmd": "', "</TOOLCALL>", '"}}]</TOOLCALL>'),
+    "bare objects": ("llama3_json", "", '{"name": "run", "parameters": {}}; ', ""),
+    "braces": ("llama3_json", "x", '{"a": {', ""),
     "text": ("hermes", "", "plain < text\n", ""),
     "blank": ("hermes", "", " \n", "x"),
 }
@@ -276,7 +358,7 @@ def test_work_is_linear(name: str, size: int, monkeypatch: pytest.MonkeyPatch) -
     assert counts[1] <= 2.2 * counts[0] + 200, counts
 
 
-LONGEST_MARKER = len("</parameter>")
+LONGEST_MARKER = len("<|tool_call_argument_begin|>")
 BOUND = LONGEST_MARKER + len("run_all") + 64
 
 STREAMS = {
@@ -284,9 +366,14 @@ STREAMS = {
     "reasoning": ("hermes", "<think>"),
     "hermes string": ("hermes", H_OPEN + '{"cmd": "'),
     "tags string": ("qwen3_coder", T_OPEN),
+    "named text": ("kimi_k2", ""),
+    "named string": ("kimi_k2", K_OPEN + '{"cmd": "'),
+    "marker text": ("mistral", ""),
+    "list string": ("nemotron_deci", '<TOOLCALL>[{"name": "run", "arguments": {"cmd": "'),
+    "bare text": ("llama3_json", ""),
 }
 CONFUSING = ["<", "</", "</t", "<tool_cal", "</think", "</parameter> x", "</parameter> \n", "</function>", "\n", "a", "long words "]
-CONFUSING += ["<functio", "&"]
+CONFUSING += ["<functio", "&", "<|tool_call_begin|>", "<|tool_calls_section_begin|>", "[TOOL_CALLS]", "[ARGS]", "{", "run"]
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -295,7 +382,7 @@ CONFUSING += ["<functio", "&"]
 def test_holdback_is_bounded(name: str, pieces: list[str]) -> None:
     parser_name, head = STREAMS[name]
     text = "x" + "".join(pieces)
-    if name == "hermes string":
+    if name in ("hermes string", "named string", "list string"):
         text = json.dumps(text)[1:-1]
     parser = Parser(resolve(parser_name, "qwen3").grammar, tools=TOOLS, opening=Opening("text"), turn_tag=TAG)
     out = sum(len(event.text) for event in parser.feed(head) if isinstance(event, SegmentDelta))

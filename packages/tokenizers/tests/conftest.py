@@ -30,7 +30,7 @@ MARKERS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response
 class JsonWriter:
     """Calls as JSON; arguments verbatim."""
 
-    def write(self, segments: Sequence[Segment]) -> str:
+    def write(self, segments: Sequence[Segment], *, earlier_calls: int = 0) -> str:
         text = ""
         for segment in segments:
             if isinstance(segment, ReasoningSegment):

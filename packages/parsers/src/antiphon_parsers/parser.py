@@ -22,8 +22,10 @@ class Parser:
         self._received = 0
         self._incomplete = False
         table = ToolTable(tools)
-        in_reasoning = opening.kind == "reasoning" and grammar.reasoning is not None
-        self._state: State = Prose("reasoning", grammar, table, strip=1) if in_reasoning else Prose("text", grammar, table)
+        reasoning = grammar.reasoning if opening.kind == "reasoning" else None
+        self._state: State = (
+            Prose("reasoning", grammar, table, strip=reasoning.lead) if reasoning else Prose("text", grammar, table, first=True)
+        )
         if opening.kind == "rendered":
             self._read_opening(opening.text)
 

@@ -5,7 +5,23 @@ import re
 
 import msgspec
 
-from antiphon_parsers.families import hermes, plain, qwen3, qwen3_coder
+from antiphon_parsers.families import (
+    deepseek_r1,
+    deepseek_v3,
+    deepseek_v3_1,
+    granite4,
+    hermes,
+    kimi,
+    kimi_k2,
+    llama3_json,
+    mistral,
+    mistral_pre11,
+    nemotron_deci,
+    phi4,
+    plain,
+    qwen3,
+    qwen3_coder,
+)
 from antiphon_parsers.families.parts import CallFormat, ReasoningPart, ToolPart
 from antiphon_parsers.grammar import Grammar
 from antiphon_parsers.writer import FormatWriter
@@ -13,8 +29,16 @@ from antiphon_turns import Family, TurnWriter
 from antiphon_turns.errors import ConfigError
 from antiphon_turns.family import ReplayPolicy, TemplateSwitches
 
-TOOL_PARTS: dict[str, ToolPart] = {part.name: part for part in (hermes.TOOLS, qwen3_coder.TOOLS)}
-REASONING_PARTS: dict[str, ReasoningPart] = {part.name: part for part in (qwen3.REASONING,)}
+TOOL_PARTS: dict[str, ToolPart] = {
+    family.TOOLS.name: family.TOOLS
+    for family in (
+        *(hermes, qwen3_coder, kimi_k2, mistral, mistral_pre11, deepseek_v3, deepseek_v3_1),
+        *(nemotron_deci, granite4, phi4, llama3_json),
+    )
+}
+REASONING_PARTS: dict[str, ReasoningPart] = {
+    family.REASONING.name: family.REASONING for family in (qwen3, kimi_k2, kimi, mistral, deepseek_r1, deepseek_v3_1, nemotron_deci)
+}
 
 # Names of the same grammar elsewhere, folded (see `fold`).
 TOOL_ALIASES = {
@@ -28,8 +52,12 @@ TOOL_ALIASES = {
     "nemotron3": "qwen3_coder",
     "step3p5": "qwen3_coder",
     "nanbeige": "qwen3_coder",
+    "kimik25": "kimi_k2",
+    "llama3": "llama3_json",
+    "llama4json": "llama3_json",
+    "phi4minijson": "phi4",
 }
-REASONING_ALIASES = {"qwen3thinking": "qwen3", "qwen3coder": "qwen3"}
+REASONING_ALIASES = {"qwen3thinking": "qwen3", "qwen3coder": "qwen3", "kimik25": "kimi_k2", "deepseekv3": "deepseek_v3_1"}
 
 
 class ModelFormat(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +97,7 @@ def compose(tools: ToolPart, reasoning: ReasoningPart | None) -> ModelFormat:
     )
     return ModelFormat(
         family=family,
-        grammar=Grammar(reasoning=markers, calls=tools.calls),
+        grammar=Grammar(reasoning=markers, calls=tools.calls, framed=tools.framed),
         writer=FormatWriter(tools, markers),
         names=(tools.name if tools.calls else None, reasoning.name if reasoning else None),
         call_format=tools.call_format,

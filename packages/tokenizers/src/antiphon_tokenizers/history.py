@@ -35,3 +35,14 @@ def kept_since(messages: Sequence[Message], policy: ReplayPolicy) -> int:
 
 def _without_reasoning(message: AssistantMessage) -> tuple[Segment, ...]:
     return tuple(segment for segment in message.segments if not isinstance(segment, ReasoningSegment))
+
+
+def calls_before(messages: Sequence[Message]) -> list[int]:
+    """For each message, how many whole calls stand before it in the conversation."""
+    counts: list[int] = []
+    count = 0
+    for message in messages:
+        counts.append(count)
+        if isinstance(message, AssistantMessage):
+            count += sum(isinstance(s, CallSegment) and s.status != "truncated" for s in message.segments)
+    return counts

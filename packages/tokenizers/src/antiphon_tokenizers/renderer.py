@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from antiphon_tokenizers.escape import Markers, StandIns, client_strings, escape_message, escape_tool, template_tool
-from antiphon_tokenizers.history import kept_since, replayed
+from antiphon_tokenizers.history import calls_before, kept_since, replayed
 from antiphon_tokenizers.jsontext import FixedObject
 from antiphon_tokenizers.messages import natural_turn, template_messages
 from antiphon_tokenizers.probe import call_message
@@ -70,7 +70,9 @@ class Renderer:
         text, start = self._open(spliced, anomalies)
         opening = text[start:]
         if prefill is not None:
-            opening = self._closed_opening(prefill, past, request, stand_ins) + self._writer.write(prefill.segments)
+            opening = self._closed_opening(prefill, past, request, stand_ins) + self._writer.write(
+                prefill.segments, earlier_calls=calls_before(messages)[-1]
+            )
         # What the template opens a turn with now, it has opened the past ones with.
         seam, opened = past.seam, text[start:]
         text = (text[:start].replace(seam + opened, opened + seam) if seam else text[:start]) + opening
@@ -127,8 +129,11 @@ class Renderer:
         slots = {index: f"{mark}{index}{mark}" for index in turns if self._has_frame(segments[index])}
         lead = self._no_reasoning(variables) if turns else ""
         since = kept_since(past.messages, self._family.replay)
+        numbers = calls_before(past.messages)
         written = {
-            slot: past.seam + (lead if index > since and not _reasons_first(segments[index]) else "") + self._writer.write(segments[index])
+            slot: past.seam
+            + (lead if index > since and not _reasons_first(segments[index]) else "")
+            + self._writer.write(segments[index], earlier_calls=numbers[index])
             for index, slot in slots.items()
         }
         while True:

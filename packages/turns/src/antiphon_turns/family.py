@@ -75,8 +75,9 @@ class TurnWriter(Protocol):
     Renderers pass escaped segments, tools and results (I13), so markers in the output are the writer's own.
     """
 
-    def write(self, segments: Sequence[Segment]) -> str:
-        """Everything between a frame's header and its end of turn. Truncated calls are left out."""
+    def write(self, segments: Sequence[Segment], *, earlier_calls: int = 0) -> str:
+        """Everything between a frame's header and its end of turn. Truncated calls are left out. `earlier_calls`: how
+        many calls the conversation holds before this turn, for formats that number them."""
         ...
 
     def tool_list(self, tools: Sequence[Tool]) -> str:

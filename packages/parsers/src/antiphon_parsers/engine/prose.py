@@ -49,18 +49,20 @@ def transitions(grammar: Grammar, kind: ProseKind) -> Transitions:
         text = kind == "text"
         actions[grammar.reasoning.opener] = "open_reasoning" if text else "repeat_opener"
         actions[grammar.reasoning.closer] = "drop" if text else "close_reasoning"
-    return Transitions(actions, newline=kind == "reasoning" or grammar.calls is not None)
+    framed_closer = kind == "reasoning" and grammar.reasoning is not None and bool(grammar.reasoning.tail)
+    return Transitions(actions, newline=framed_closer or (grammar.calls is not None and grammar.framed))
 
 
 class Prose:
-    """Text or reasoning. `strip` line feeds are framing at its beginning."""
+    """Text or reasoning. `strip` line feeds are framing at its beginning; `first`: the turn begins here."""
 
-    def __init__(self, kind: ProseKind, grammar: Grammar, tools: ToolTable, *, strip: int = 0) -> None:
+    def __init__(self, kind: ProseKind, grammar: Grammar, tools: ToolTable, *, strip: int = 0, first: bool = False) -> None:
         self.kind = kind
         self.grammar = grammar
         self.tools = tools
         self._table = transitions(grammar, kind)
         self._strip = strip
+        self._first = first
         self._blank: list[str] = []
         self._last = ""
         self._filled = False
@@ -83,11 +85,12 @@ class Prose:
             case "attempt_call":
                 return self._attempt(cursor, out, found)
             case "close_reasoning":
-                self._write(cursor, out, _before_newline(cursor, found))
-                return self._switch(cursor, out, "text", strip=2, found=found, end=found.end)
+                framed = self.grammar.reasoning is not None and self.grammar.reasoning.tail
+                self._write(cursor, out, _before_newline(cursor, found) if framed else found.start)
+                return self._switch(cursor, out, "text", found=found, end=found.end)
             case "open_reasoning":
                 self._write(cursor, out, found.start)
-                return self._switch(cursor, out, "reasoning", strip=1, found=found, end=found.start)
+                return self._switch(cursor, out, "reasoning", found=found, end=found.start)
             case "repeat_opener":
                 return self._repeat(cursor, out, found)
             case action:
@@ -98,15 +101,20 @@ class Prose:
         out.close(status, cursor.offset())
         return self.in_reasoning
 
+    @property
+    def at_start(self) -> bool:
+        """Whether nothing but white space has come in the turn."""
+        return self._first and not self._filled
+
     def leave(self, out: Emitter, end: int) -> None:
         """A call begins at the offset `end`: this segment is over."""
         self._blank = []
         if out.is_open:
             out.close("complete", end)
 
-    def refuse(self, cursor: Cursor, out: Emitter, size: int, *, as_what: Refused) -> State:
+    def refuse(self, cursor: Cursor, out: Emitter, size: int, *, as_what: Refused | None) -> State:
         """An attempted call was none: the next `size` characters, its marker, are prose."""
-        if size:
+        if size and as_what is not None:
             self._refused.append(as_what)
         self._strip = 0
         self._write(cursor, out, cursor.at + size)
@@ -120,7 +128,7 @@ class Prose:
 
     def after_call(self) -> "Prose":
         """The state behind a call block."""
-        return Prose("text", self.grammar, self.tools, strip=1)
+        return Prose("text", self.grammar, self.tools, strip=1 if self.grammar.framed else 0)
 
     def _strip_framing(self, cursor: Cursor) -> bool:
         while self._strip and cursor.text.startswith("\n", cursor.at):
@@ -153,11 +161,18 @@ class Prose:
             self._blank = []
         out.delta(text)
 
-    def _switch(self, cursor: Cursor, out: Emitter, kind: ProseKind, *, strip: int, found: Found, end: int) -> State:
+    def _switch(self, cursor: Cursor, out: Emitter, kind: ProseKind, *, found: Found, end: int) -> State:
         if out.is_open:
             out.close("complete", cursor.offset(end))
         cursor.at = found.end
-        return Prose(kind, self.grammar, self.tools, strip=strip)
+        return Prose(kind, self.grammar, self.tools, strip=self._framing(kind))
+
+    def _framing(self, following: ProseKind) -> int:
+        """Line feeds of framing behind a reasoning marker."""
+        markers = self.grammar.reasoning
+        if markers is None:
+            return 0
+        return markers.lead if following == "reasoning" else markers.behind
 
     def _repeat(self, cursor: Cursor, out: Emitter, found: Found) -> State:
         self._write(cursor, out, found.start)
@@ -165,7 +180,7 @@ class Prose:
         if self._filled:
             out.anomaly("stray_marker", found.literal)
         else:
-            self._strip = 1
+            self._strip = self._framing("reasoning")
         return self
 
     def _drop(self, cursor: Cursor, out: Emitter, found: Found, *, keep: bool) -> State:
@@ -181,7 +196,7 @@ class Prose:
 
     def _attempt(self, cursor: Cursor, out: Emitter, found: Found) -> State:
         calls = self.grammar.calls
-        lead = _before_newline(cursor, found)
+        lead = _before_newline(cursor, found) if self.grammar.framed else found.start
         self._write(cursor, out, lead)
         line_start = not self._ignored and (lead < found.start or not self._filled or self._last == "\n")
         if calls is None or (self.in_reasoning and calls.line_start_in_reasoning and not line_start):
@@ -223,15 +238,24 @@ class Mention:
         return self.prose.tools
 
     @property
+    def starts_turn(self) -> bool:
+        """Whether nothing stands before it in the turn."""
+        return self.prose.at_start
+
+    @property
     def only_known(self) -> bool:
         """Whether only a declared tool makes this a call."""
         return self.prose.in_reasoning
 
-    def refuse(self, cursor: Cursor, out: Emitter) -> State:
-        """It was prose. The cursor must stand at the lead."""
+    def refuse(self, cursor: Cursor, out: Emitter, *, header: int = 0) -> State:
+        """It was prose, and so are `header` characters behind the marker. The cursor must stand at the lead."""
         following = cursor.text[cursor.at + self.size : cursor.at + self.size + 1]
         mention = not self.line_start and following in _BREAKS
-        return self.prose.refuse(cursor, out, self.size, as_what="mention" if mention else "block")
+        return self.prose.refuse(cursor, out, self.size + header, as_what="mention" if mention else "block")
+
+    def pass_over(self, cursor: Cursor, out: Emitter) -> State:
+        """What stands here never means anything at such a place. The cursor must stand at the lead."""
+        return self.prose.refuse(cursor, out, self.size, as_what=None)
 
     def doubled(self, cursor: Cursor, at: int) -> Found | Peek:
         """Whether the same opener follows at `at`, as it does when a block is opened twice."""

@@ -5,6 +5,7 @@ from typing import Literal
 
 import msgspec
 
+from antiphon_parsers.arguments import as_object, json_text, tool_lines
 from antiphon_parsers.grammar import CallSyntax, ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
 
@@ -17,6 +18,12 @@ CHATML = Frame(
     stop_tokens=("<|im_end|>", "<|endoftext|>"),
 )
 CHATML_MARKERS = ("<|im_start|>", "<|im_end|>", "<|endoftext|>")
+LLAMA3 = Frame(
+    assistant_header="<|start_header_id|>assistant<|end_header_id|>\n\n",
+    end_of_turn="<|eot_id|>",
+    stop_tokens=("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"),
+)
+LLAMA3_MARKERS = ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", *LLAMA3.stop_tokens)
 RESULT_MARKERS = ("<tool_response>", "</tool_response>")
 
 
@@ -30,7 +37,9 @@ class ReplaySwitch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The tool half of a format. `write_call` gives one whole call block, `write_tools` the system text that offers tools."""
+    """The tool half of a format. `write_tools` gives the system text that offers tools, `write_call` one whole call block.
+    Where calls share a block, `write_run` gives the block of calls that follow each other, the first of which has the
+    given number in the conversation. `framed`: see `Grammar`."""
 
     name: str
     frame: Frame
@@ -39,6 +48,8 @@ class ToolPart(msgspec.Struct, frozen=True, kw_only=True):
     call_format: CallFormat | None
     write_call: Callable[[CallSegment], str]
     write_tools: Callable[[Sequence[Tool]], str]
+    write_run: Callable[[Sequence[CallSegment], int], str] | None = None
+    framed: bool = True
     detection: tuple[DetectionRule, ...] = ()
     source: str = ""
 
@@ -53,3 +64,24 @@ class ReasoningPart(msgspec.Struct, frozen=True, kw_only=True):
     replay_switches: tuple[ReplaySwitch, ...] = ()
     detection: tuple[DetectionRule, ...] = ()
     source: str = ""
+
+
+def tool_text(tools: Sequence[Tool], form: str, *notes: str) -> str:
+    """System text that offers tools, one a line, and shows the form of a call."""
+    return (
+        "You can call these functions. Each line describes one, with its parameters as a JSON schema:\n"
+        f"<tools>\n{tool_lines(tools)}\n</tools>\n\n"
+        f"To call functions, answer in exactly this form:\n{form}\n"
+        + " ".join((*notes, "The arguments must be one JSON object that fits the function's schema."))
+        + " When no function is needed, answer in plain text."
+    )
+
+
+def argument_text(call: CallSegment) -> str:
+    """The arguments as they are; text that is no JSON object becomes a JSON string."""
+    return as_object(call.arguments) or json_text(call.arguments)
+
+
+def json_call(call: CallSegment, key: str = "arguments") -> str:
+    """A call as one JSON object."""
+    return f'{{"name": {json_text(call.name)}, "{key}": {argument_text(call)}}}'
