@@ -25,7 +25,8 @@ Arguments = ArgumentObject | ArgumentString | NoArguments
 
 
 class JsonCalls(msgspec.Struct, frozen=True, kw_only=True):
-    """The markers and keys of a format. A closer is "" where a format has none. `listed`: the objects stand in brackets.
+    """The markers and keys of a format. A closer is "" where a format has none. `listed`: the objects stand in brackets, the
+    first of which may belong to the opener.
     `separator` stands between objects. `bare`: an object that begins the turn needs no opener if it calls a declared
     tool; `bare_keys` are what else it may hold."""
 
@@ -50,7 +51,7 @@ class JsonCalls(msgspec.Struct, frozen=True, kw_only=True):
     def attempt(self, mention: Mention) -> State:
         if mention.marker == "{" and not mention.starts_turn:
             return PassedOver(mention)
-        return Envelope(self, mention)
+        return Envelope(self, mention, in_list=self.listed and mention.marker.endswith("["))
 
 
 class PassedOver:
@@ -97,7 +98,8 @@ class Envelope:
         if following is None and not self._started:
             if self._name is None and self._held > HELD_LIMIT:
                 return self._fail(cursor, out)
-            if self._step == self._open and self._mention.is_named_only(cursor):
+            ended = self._bare and self._name is None and cursor.finish is not None
+            if ended or (self._step == self._open and self._mention.is_named_only(cursor)):
                 return self._fail(cursor, out)
         return following
 
@@ -249,7 +251,7 @@ class Envelope:
             return self._end(cursor, out)
         if not char:
             return None
-        found = cursor.peek(cursor.at, self._syntax.closers)
+        found = cursor.peek(cursor.at, self._syntax.closers, ignoring="]" if self._in_list else "")
         if found in (Peek.PENDING, Peek.END):
             return None
         if isinstance(found, Found) and self._name is not None:

@@ -91,7 +91,10 @@ class Header:
     def advance(self, cursor: Cursor, out: Emitter) -> State | None:
         start = cursor.at + self._mention.size
         if self._mention.marker in self._syntax.sections:
-            found = cursor.peek(start, self._syntax.openers)
+            found = cursor.peek(start, (*self._syntax.openers, *self._syntax.section_ends))
+            if isinstance(found, Found) and found.literal in self._syntax.section_ends:
+                cursor.at = found.end  # nothing in it
+                return self._mention.prose
             if isinstance(found, Found) and found.literal != self._syntax.opener:
                 return self._mention.drop(cursor, out)
             if not isinstance(found, Found):

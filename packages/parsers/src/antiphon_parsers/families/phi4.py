@@ -6,12 +6,13 @@ from antiphon_parsers.engine.json_calls import JsonCalls
 from antiphon_parsers.families.parts import ToolPart, json_call, tool_text
 from antiphon_turns import CallSegment, DetectionRule, Frame, Tool
 
-OPEN = "functools"
+# The word alone stands in ordinary text.
+OPEN = "functools["
 
 
 def write_run(calls: Sequence[CallSegment], number: int) -> str:
     """One list of all calls."""
-    return f"{OPEN}[{', '.join(map(json_call, calls))}]"
+    return f"{OPEN}{', '.join(map(json_call, calls))}]"
 
 
 def write_call(call: CallSegment) -> str:
@@ -21,7 +22,7 @@ def write_call(call: CallSegment) -> str:
 
 def write_tools(tools: Sequence[Tool]) -> str:
     """Tools one a line, then how to call."""
-    form = f'{OPEN}[{{"name": "function name", "arguments": {{"parameter": "value"}}}}]'
+    form = f'{OPEN}{{"name": "function name", "arguments": {{"parameter": "value"}}}}]'
     return tool_text(tools, form, "The list may hold several calls.")
 
 
