@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class ReasoningMarkers(msgspec.Struct, frozen=True):
-    """How many line feeds are framing, not text: behind the opener, before the closer (0 or 1), behind the closer."""
+    """How many line feeds are framing, not text: behind the opener, before the closer, behind the closer."""
 
     opener: str
     closer: str
@@ -49,11 +49,11 @@ class CallSyntax(Protocol):
 
 
 class Grammar(msgspec.Struct, frozen=True, kw_only=True):
-    """What a parser must know. `framed`: one line feed on either side of a call block is framing, not text."""
+    """What a parser must know. `gap` line feeds between text and a call block, on either side, are framing, not text."""
 
     reasoning: ReasoningMarkers | None = None
     calls: CallSyntax | None = None
-    framed: bool = True
+    gap: int = 1
 
     @property
     def reasoning_close(self) -> str | None:

@@ -97,7 +97,7 @@ def compose(tools: ToolPart, reasoning: ReasoningPart | None) -> ModelFormat:
     )
     return ModelFormat(
         family=family,
-        grammar=Grammar(reasoning=markers, calls=tools.calls, framed=tools.framed),
+        grammar=Grammar(reasoning=markers, calls=tools.calls, gap=tools.gap),
         writer=FormatWriter(tools, markers),
         names=(tools.name if tools.calls else None, reasoning.name if reasoning else None),
         call_format=tools.call_format,

@@ -25,8 +25,8 @@ class FormatWriter(msgspec.Struct, frozen=True):
         parts: list[str] = []
         before = ""
         for kind, text in self._blocks(segments, earlier_calls):
-            framed = self.tools.framed and (before == "call" or (kind == "call" and before == "text"))
-            parts.append("\n" + text if framed else text)
+            framed = before == "call" or (kind == "call" and before == "text")
+            parts.append("\n" * self.tools.gap + text if framed else text)
             before = kind
         return "".join(parts)
 

@@ -75,7 +75,7 @@ class Unreadable:
         self._prose = prose
         self._then = then
         self._closers = closers
-        self._ends = MarkerSet([*closers, *openers], newline=False)
+        self._ends = MarkerSet([*closers, *openers])
         self._raw: list[str] = []
         self._size = 0
 

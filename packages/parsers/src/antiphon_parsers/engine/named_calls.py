@@ -71,7 +71,7 @@ class NamedCalls(msgspec.Struct, frozen=True, kw_only=True):
 def header_ends(syntax: NamedCalls) -> MarkerSet:
     """What a header ends at: the arguments, or a marker that cannot stand in it."""
     ends = (*syntax.openers, *syntax.section_ends, *((syntax.closer,) if syntax.closer else ()))
-    return MarkerSet(["{", '"{', *ends], newline=False)
+    return MarkerSet(["{", '"{', *ends])
 
 
 class Header:

@@ -17,11 +17,11 @@ reasoning   call opener                a call of a known tool is attempted; refu
 from functools import lru_cache
 from typing import Literal
 
-from antiphon_parsers.engine.cursor import Cursor, Found, MarkerSet, Peek
+from antiphon_parsers.engine.cursor import Cursor, Found, MarkerSet, Peek, lines_before
 from antiphon_parsers.engine.emitter import Emitter
 from antiphon_parsers.engine.state import State
 from antiphon_parsers.engine.tools import ToolTable
-from antiphon_parsers.grammar import Grammar
+from antiphon_parsers.grammar import Grammar, ReasoningMarkers
 from antiphon_turns import SegmentStatus
 
 ProseKind = Literal["text", "reasoning"]
@@ -32,9 +32,9 @@ Action = Literal["open_reasoning", "close_reasoning", "repeat_opener", "attempt_
 class Transitions:
     """The markers that count in one kind of prose, and what each does."""
 
-    def __init__(self, actions: dict[str, Action], *, newline: bool) -> None:
+    def __init__(self, actions: dict[str, Action], *, newlines: int) -> None:
         self.actions = actions
-        self.markers = MarkerSet(actions, newline=newline)
+        self.markers = MarkerSet(actions, newlines=newlines)
 
 
 @lru_cache(maxsize=64)
@@ -49,8 +49,8 @@ def transitions(grammar: Grammar, kind: ProseKind) -> Transitions:
         text = kind == "text"
         actions[grammar.reasoning.opener] = "open_reasoning" if text else "repeat_opener"
         actions[grammar.reasoning.closer] = "drop" if text else "close_reasoning"
-    framed_closer = kind == "reasoning" and grammar.reasoning is not None and bool(grammar.reasoning.tail)
-    return Transitions(actions, newline=framed_closer or (grammar.calls is not None and grammar.framed))
+    tail = grammar.reasoning.tail if grammar.reasoning is not None and kind == "reasoning" else 0
+    return Transitions(actions, newlines=max(tail, grammar.gap if grammar.calls is not None else 0))
 
 
 class Prose:
@@ -85,12 +85,11 @@ class Prose:
             case "attempt_call":
                 return self._attempt(cursor, out, found)
             case "close_reasoning":
-                framed = self.grammar.reasoning is not None and self.grammar.reasoning.tail
-                self._write(cursor, out, _before_newline(cursor, found) if framed else found.start)
-                return self._switch(cursor, out, "text", found=found, end=found.end)
+                self._write(cursor, out, lines_before(cursor.text, cursor.at, found.start, self._markers.tail))
+                return self._switch(cursor, out, "text", strip=self._markers.behind, found=found, end=found.end)
             case "open_reasoning":
                 self._write(cursor, out, found.start)
-                return self._switch(cursor, out, "reasoning", found=found, end=found.start)
+                return self._switch(cursor, out, "reasoning", strip=self._markers.lead, found=found, end=found.start)
             case "repeat_opener":
                 return self._repeat(cursor, out, found)
             case action:
@@ -128,7 +127,12 @@ class Prose:
 
     def after_call(self) -> "Prose":
         """The state behind a call block."""
-        return Prose("text", self.grammar, self.tools, strip=1 if self.grammar.framed else 0)
+        return Prose("text", self.grammar, self.tools, strip=self.grammar.gap)
+
+    @property
+    def _markers(self) -> ReasoningMarkers:
+        """The reasoning markers, one of which was found."""
+        return self.grammar.reasoning or ReasoningMarkers("", "")
 
     def _strip_framing(self, cursor: Cursor) -> bool:
         while self._strip and cursor.text.startswith("\n", cursor.at):
@@ -161,18 +165,11 @@ class Prose:
             self._blank = []
         out.delta(text)
 
-    def _switch(self, cursor: Cursor, out: Emitter, kind: ProseKind, *, found: Found, end: int) -> State:
+    def _switch(self, cursor: Cursor, out: Emitter, kind: ProseKind, *, strip: int, found: Found, end: int) -> State:
         if out.is_open:
             out.close("complete", cursor.offset(end))
         cursor.at = found.end
-        return Prose(kind, self.grammar, self.tools, strip=self._framing(kind))
-
-    def _framing(self, following: ProseKind) -> int:
-        """Line feeds of framing behind a reasoning marker."""
-        markers = self.grammar.reasoning
-        if markers is None:
-            return 0
-        return markers.lead if following == "reasoning" else markers.behind
+        return Prose(kind, self.grammar, self.tools, strip=strip)
 
     def _repeat(self, cursor: Cursor, out: Emitter, found: Found) -> State:
         self._write(cursor, out, found.start)
@@ -180,7 +177,7 @@ class Prose:
         if self._filled:
             out.anomaly("stray_marker", found.literal)
         else:
-            self._strip = self._framing("reasoning")
+            self._strip = self._markers.lead
         return self
 
     def _drop(self, cursor: Cursor, out: Emitter, found: Found, *, keep: bool) -> State:
@@ -196,7 +193,7 @@ class Prose:
 
     def _attempt(self, cursor: Cursor, out: Emitter, found: Found) -> State:
         calls = self.grammar.calls
-        lead = _before_newline(cursor, found) if self.grammar.framed else found.start
+        lead = lines_before(cursor.text, cursor.at, found.start, self.grammar.gap)
         self._write(cursor, out, lead)
         line_start = not self._ignored and (lead < found.start or not self._filled or self._last == "\n")
         if calls is None or (self.in_reasoning and calls.line_start_in_reasoning and not line_start):
@@ -204,12 +201,6 @@ class Prose:
             self._ignored = True  # what follows directly belongs to it
             return self
         return calls.attempt(Mention(self, found.literal, found.start - lead, line_start=line_start))
-
-
-def _before_newline(cursor: Cursor, found: Found) -> int:
-    """Where a marker begins, with the line feed that frames it."""
-    framed = found.start > cursor.at and cursor.text[found.start - 1] == "\n"
-    return found.start - 1 if framed else found.start
 
 
 _BREAKS = " `'\"),.;:!?*"

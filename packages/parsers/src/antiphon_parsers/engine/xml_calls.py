@@ -265,4 +265,4 @@ def _followers(syntax: XmlCalls, marker: str) -> tuple[str, ...]:
 def value_markers(syntax: XmlCalls, leads: tuple[str, ...]) -> MarkerSet:
     """What may end a value, each with every lead that is its framing."""
     ends = (syntax.parameter_close, syntax.function_close, syntax.wrapper_close, syntax.parameter_open)
-    return MarkerSet([lead + marker for marker in ends for lead in leads], newline=False)
+    return MarkerSet([lead + marker for marker in ends for lead in leads])

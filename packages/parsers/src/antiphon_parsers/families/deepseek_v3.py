@@ -58,7 +58,7 @@ TOOLS = ToolPart(
     write_call=write_call,
     write_run=write_run,
     write_tools=write_tools,
-    framed=False,
+    gap=0,
     detection=(DetectionRule(template_all=(SECTION, SEPARATOR, "```json"), confidence=0.95),),
     source="chat templates of DeepSeek V3-0324 and R1-0528",
 )

@@ -35,7 +35,7 @@ TOOLS = ToolPart(
     write_call=write_call,
     write_run=write_run,
     write_tools=write_tools,
-    framed=False,
+    gap=0,
     detection=(DetectionRule(template_all=(SECTION, SEPARATOR), template_none=("```json",), confidence=0.95),),
     source="chat template of DeepSeek V3.1",
 )

@@ -67,7 +67,7 @@ TOOLS = ToolPart(
     write_call=write_call,
     write_run=write_run,
     write_tools=write_tools,
-    framed=False,
+    gap=0,
     detection=(
         DetectionRule(template_all=(SECTION,), confidence=0.95),
         DetectionRule(vocab_all=(SECTION, CALL), confidence=0.9),

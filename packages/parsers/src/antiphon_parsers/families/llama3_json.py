@@ -34,7 +34,7 @@ TOOLS = ToolPart(
     write_call=write_call,
     write_run=write_run,
     write_tools=write_tools,
-    framed=False,
+    gap=0,
     detection=(
         DetectionRule(
             template_all=("<|start_header_id|>",),

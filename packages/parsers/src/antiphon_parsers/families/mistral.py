@@ -47,7 +47,7 @@ TOOLS = ToolPart(
     call_format=None,
     write_call=write_call,
     write_tools=write_tools,
-    framed=False,
+    gap=0,
     detection=(
         DetectionRule(template_all=(CALL, ARGUMENTS), confidence=0.95),
         DetectionRule(vocab_all=(CALL, ARGUMENTS), template_none=(CALL,), confidence=0.8),

@@ -32,7 +32,7 @@ TOOLS = ToolPart(
     write_call=write_call,
     write_run=write_run,
     write_tools=write_tools,
-    framed=False,
+    gap=0,
     detection=(DetectionRule(template_all=(CALL,), template_none=(ARGUMENTS,), confidence=0.9),),
     source="chat templates of Mistral 7B v0.3, Nemo and Small 3.1",
 )
