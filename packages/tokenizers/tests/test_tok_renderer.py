@@ -400,3 +400,31 @@ def test_a_turn_without_reasoning_never_lands_inside_a_block(
     assert "<|im_start|>assistant\n<think>\n</think>\n\nHello.<|im_end|>" in text
     prefilled = renderer.render(ask(UserMessage("Hi"), turn, thinking=Thinking(mode="off")))
     assert prefilled.opening == ("<think>\n</think>\n\nHello." if opening is ALWAYS else "Hello.")
+
+
+SHOWS_IDS = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+    "{% if m.role == 'tool' %} of {{ m.tool_call_id }}{% endif %}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def test_ids_of_the_format_count_the_calls_of_the_conversation(
+    bytewise: Tokenizer, numbering_writer: TurnWriter, make_family: Callable[..., Family]
+) -> None:
+    renderer = Renderer(ChatTemplate(SHOWS_IDS), bytewise, family=make_family("none"), writer=numbering_writer)
+    cut = CallSegment("open_file", '{"pa', "cut", status="truncated")
+    history = (
+        UserMessage("u"),
+        AssistantMessage((call("a", "call_x_1"), cut, call("b", "call_x_2"))),
+        ToolMessage("call_x_2", "B"),
+        ToolMessage("call_x_1", "A"),
+        AssistantMessage((call("c", "call_y"),)),
+        ToolMessage("call_y", "C"),
+        ToolMessage("unknown", "D"),
+    )
+    text = renderer.render(ask(*history)).text
+    assert "[open_file:0][open_file:1]<|im_end|>" in text and "[open_file:2]<|im_end|>" in text
+    assert "B of open_file:1<" in text and "A of open_file:0<" in text and "C of open_file:2<" in text and "D of unknown<" in text
+    going_on = renderer.render(ask(*history, AssistantMessage((call("d", "call_z"),)))).text
+    assert going_on.endswith("assistant\n[open_file:3]")

@@ -30,6 +30,10 @@ class FormatWriter(msgspec.Struct, frozen=True):
             before = kind
         return "".join(parts)
 
+    def call_id(self, name: str, number: int) -> str | None:
+        """The id that the format demands for the call `number` of a conversation."""
+        return self.tools.write_id(name, number) if self.tools.write_id is not None else None
+
     def tool_list(self, tools: Sequence[Tool]) -> str:
         """System text that offers the tools."""
         return self.tools.write_tools(tools)

@@ -80,6 +80,10 @@ class TurnWriter(Protocol):
         many calls the conversation holds before this turn, for formats that number them."""
         ...
 
+    def call_id(self, name: str, number: int) -> str | None:
+        """The id that the format demands for the call `number` (from 0) of a conversation; None where ids are free."""
+        ...
+
     def tool_list(self, tools: Sequence[Tool]) -> str:
         """System text that offers the tools, for templates that render none."""
         ...

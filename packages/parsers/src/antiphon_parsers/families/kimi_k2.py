@@ -37,9 +37,14 @@ SYNTAX = NamedCalls(
 )
 
 
+def write_id(name: str, number: int) -> str:
+    """Ids count the calls of the conversation from 0."""
+    return f"functions.{name}:{number}"
+
+
 def write_run(calls: Sequence[CallSegment], number: int) -> str:
-    """One section. Ids count the calls of the conversation from 0."""
-    blocks = (f"{CALL}functions.{call.name}:{place}{ARGUMENTS}{argument_text(call)}{CALL_END}" for place, call in enumerate(calls, number))
+    """One section."""
+    blocks = (f"{CALL}{write_id(call.name, place)}{ARGUMENTS}{argument_text(call)}{CALL_END}" for place, call in enumerate(calls, number))
     return f"{SECTION}{''.join(blocks)}{SECTION_END}"
 
 
@@ -66,6 +71,7 @@ TOOLS = ToolPart(
     call_format=None,
     write_call=write_call,
     write_run=write_run,
+    write_id=write_id,
     write_tools=write_tools,
     gap=0,
     detection=(

@@ -29,6 +29,11 @@ MARKERS = (
 )
 
 
+def write_id(name: str, number: int) -> str:
+    """Templates refuse ids that are not nine letters and digits."""
+    return f"{number:09d}"
+
+
 def write_call(call: CallSegment) -> str:
     """The form of version 13, which has no ids."""
     return f"{CALL}{call.name}{ARGUMENTS}{argument_text(call)}"
@@ -46,6 +51,7 @@ TOOLS = ToolPart(
     calls=SYNTAX,
     call_format=None,
     write_call=write_call,
+    write_id=write_id,
     write_tools=write_tools,
     gap=0,
     detection=(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from antiphon_parsers.families.mistral import ARGUMENTS, CALL, FRAME, MARKERS, SYNTAX
+from antiphon_parsers.families.mistral import ARGUMENTS, CALL, FRAME, MARKERS, SYNTAX, write_id
 from antiphon_parsers.families.parts import ToolPart, json_call, tool_text
 from antiphon_turns import CallSegment, DetectionRule, Tool
 
@@ -31,6 +31,7 @@ TOOLS = ToolPart(
     call_format=None,
     write_call=write_call,
     write_run=write_run,
+    write_id=write_id,
     write_tools=write_tools,
     gap=0,
     detection=(DetectionRule(template_all=(CALL,), template_none=(ARGUMENTS,), confidence=0.9),),

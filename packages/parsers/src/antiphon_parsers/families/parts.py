@@ -39,7 +39,8 @@ class ReplaySwitch(msgspec.Struct, frozen=True, kw_only=True):
 class ToolPart(msgspec.Struct, frozen=True, kw_only=True):
     """The tool half of a format. `write_tools` gives the system text that offers tools, `write_call` one whole call block.
     Where calls share a block, `write_run` gives the block of calls that follow each other, the first of which has the
-    given number in the conversation. `gap`: see `Grammar`."""
+    given number in the conversation. `write_id` gives the id of a call by its tool and number, where the format demands
+    ids of its own. `gap`: see `Grammar`."""
 
     name: str
     frame: Frame
@@ -49,6 +50,7 @@ class ToolPart(msgspec.Struct, frozen=True, kw_only=True):
     write_call: Callable[[CallSegment], str]
     write_tools: Callable[[Sequence[Tool]], str]
     write_run: Callable[[Sequence[CallSegment], int], str] | None = None
+    write_id: Callable[[str, int], str] | None = None
     gap: int = 1
     detection: tuple[DetectionRule, ...] = ()
     source: str = ""
