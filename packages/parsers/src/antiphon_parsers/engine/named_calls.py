@@ -136,8 +136,9 @@ class Header:
         name = self._name(found) if found else None
         begins = end.literal in ("{", '"{') or end.literal == self._syntax.closer
         if name is None or not begins:
-            header = stop - cursor.at - self._mention.size if self._has_separator(text) else 0
-            return self._mention.refuse(cursor, out, header=header)
+            # Behind a section's marker the opener is looked at once more, by itself.
+            whole = self._mention.marker == self._syntax.opener and self._has_separator(text)
+            return self._mention.refuse(cursor, out, header=stop - start if whole else 0)
         self._mention.prose.leave(out, cursor.offset(cursor.at + self._mention.lead))
         out.open("tool_call", name)
         cursor.at = end.start
