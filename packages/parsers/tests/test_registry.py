@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import antiphon_parsers
-from antiphon_parsers import adapt, detect, resolve
+from antiphon_parsers import adapt, detect, opening_of, resolve
 from antiphon_parsers.arguments import members, one_line
 from antiphon_parsers.registry import TOOL_PARTS
 from antiphon_turns import CallSegment, ReasoningSegment, TextSegment, Tool, ToolMessage
@@ -211,6 +211,13 @@ WRITTEN = {
 def test_what_each_family_writes(names: tuple[str, str | None]) -> None:
     segments = (ReasoningSegment("R"), TextSegment("A"), *CALLS, TextSegment("B"))
     assert resolve(*names).writer.write(segments, earlier_calls=7) == WRITTEN[names]
+
+
+def test_a_prompt_that_ends_with_results_leaves_nothing_open() -> None:
+    frame = resolve("deepseek_v3_1", None).family.frame
+    assert opening_of("<｜Assistant｜><think>", frame).text == "<think>"
+    assert opening_of("<｜Assistant｜></think>x<｜end▁of▁sentence｜><｜tool▁output▁begin｜>r<｜tool▁output▁end｜>", frame).text == ""
+    assert opening_of("[INST]a[/INST]b</s>[TOOL_RESULTS]r[/TOOL_RESULTS]", resolve("mistral", None).family.frame).text == ""
 
 
 def test_ids_that_formats_demand() -> None:

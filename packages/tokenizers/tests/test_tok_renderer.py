@@ -10,9 +10,12 @@ from antiphon_turns import (
     AssistantMessage,
     CallSegment,
     Family,
+    Frame,
     Message,
     ReasoningSegment,
+    ReplayPolicy,
     SystemMessage,
+    TemplateSwitches,
     TextSegment,
     Thinking,
     Tool,
@@ -428,3 +431,28 @@ def test_ids_of_the_format_count_the_calls_of_the_conversation(
     assert "B of open_file:1<" in text and "A of open_file:0<" in text and "C of open_file:2<" in text and "D of unknown<" in text
     going_on = renderer.render(ask(*history, AssistantMessage((call("d", "call_z"),)))).text
     assert going_on.endswith("assistant\n[open_file:3]")
+
+
+RESULTS_INLINE = (
+    "{% for m in messages %}{% if m.role == 'user' %}<u>{{ m.content }}"
+    "{% if loop.nextitem is defined and loop.nextitem.role == 'assistant' %}<a></think>{% endif %}"
+    "{% elif m.role == 'tool' %}<r>{{ m.content }}</r>{% else %}{{ m.content }}<e>{% endif %}{% endfor %}"
+    "{% if add_generation_prompt and messages[-1].role == 'user' %}<a>{{ '<think>' if thinking else '</think>' }}{% endif %}"
+)
+
+
+def test_a_turn_behind_results_needs_no_header(bytewise: Tokenizer, json_writer: TurnWriter) -> None:
+    family = Family(
+        name="inline",
+        frame=Frame(assistant_header="<a>", end_of_turn="<e>", stop_tokens=("<e>",), result_ends=("</r>",)),
+        markers=("<u>", "<r>", "<think>", "</think>"),
+        replay=ReplayPolicy(keep="none", empty_block="</think>"),
+        switches=TemplateSwitches(thinking_on={"thinking": True}, thinking_off={"thinking": False}),
+    )
+    renderer = Renderer(ChatTemplate(RESULTS_INLINE), bytewise, family=family, writer=json_writer)
+    history = (UserMessage("u"), AssistantMessage((TextSegment("Look."), call("a", "c1"))), ToolMessage("c1", "R </r>"))
+    rendered = renderer.render(ask(*history))
+    block = '<tool_call>\n{"name": "open_file", "arguments": {"path":"a"}}\n</tool_call>'
+    assert rendered.text == f"<u>u<a></think>Look.\n{block}<e><r>R </r></r>" and rendered.opening == "" and rendered.anomalies == ()
+    longer = renderer.render(ask(*history, AssistantMessage((TextSegment("Done."),)), UserMessage("v")))
+    assert longer.text == f"{rendered.text}Done.<e><u>v<a></think>" and longer.opening == "</think>" and longer.anomalies == ()

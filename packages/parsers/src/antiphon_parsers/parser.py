@@ -77,8 +77,8 @@ class Parser:
 def opening_of(prompt_tail: str, frame: Frame) -> Opening:
     """The opening that the end of a raw prompt leaves, for callers that have nothing but its text: what stands behind the
     last assistant header, or behind the last end of turn where no header follows it."""
-    header, end = frame.assistant_header, frame.end_of_turn
-    start = prompt_tail.rfind(header) + len(header) if header and header in prompt_tail else 0
+    end = frame.end_of_turn
+    start = max(frame.header_end(prompt_tail), 0) if frame.assistant_header else 0
     if end and end in prompt_tail[start:]:
         start = prompt_tail.rfind(end) + len(end)
     return Opening("rendered", prompt_tail[start:])

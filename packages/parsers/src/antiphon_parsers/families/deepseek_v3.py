@@ -24,7 +24,12 @@ SYNTAX = NamedCalls(
     closer=CALL_END,
 )
 
-FRAME = Frame(assistant_header="<｜Assistant｜>", end_of_turn="<｜end▁of▁sentence｜>", stop_tokens=("<｜end▁of▁sentence｜>",))
+FRAME = Frame(
+    assistant_header="<｜Assistant｜>",
+    end_of_turn="<｜end▁of▁sentence｜>",
+    stop_tokens=("<｜end▁of▁sentence｜>",),
+    result_ends=("<｜tool▁outputs▁end｜>", "<｜tool▁output▁end｜>"),
+)
 MARKERS = (
     *("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>", SECTION, SECTION_END, CALL, SEPARATOR, CALL_END),
     *("<｜tool▁outputs▁begin｜>", "<｜tool▁outputs▁end｜>", "<｜tool▁output▁begin｜>", "<｜tool▁output▁end｜>"),

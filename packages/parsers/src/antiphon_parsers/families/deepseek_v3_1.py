@@ -43,7 +43,7 @@ TOOLS = ToolPart(
 REASONING = ReasoningPart(
     name="deepseek_v3_1",
     markers=ReasoningMarkers("<think>", "</think>", lead=0, tail=0, behind=0),
-    replay=ReplayPolicy(keep="none"),
+    replay=ReplayPolicy(keep="none", empty_block="</think>"),
     switches=TemplateSwitches(
         thinking_on={"thinking": True},
         thinking_off={"thinking": False},

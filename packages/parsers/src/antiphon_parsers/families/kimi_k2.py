@@ -84,7 +84,7 @@ TOOLS = ToolPart(
 REASONING = ReasoningPart(
     name="kimi_k2",
     markers=ReasoningMarkers("<think>", "</think>", lead=0, tail=0, behind=0),
-    replay=ReplayPolicy(keep="after_last_plain_assistant"),
+    replay=ReplayPolicy(keep="after_last_plain_assistant", empty_block="<think></think>"),
     switches=TemplateSwitches(
         thinking_on={"thinking": True},
         thinking_off={"thinking": False},

@@ -22,7 +22,7 @@ SYNTAX = NamedCalls(
     listed=JsonCalls(opener=CALL, closer=LIST_END, listed=True, separator=","),
 )
 
-FRAME = Frame(assistant_header="[/INST]", end_of_turn="</s>", stop_tokens=("</s>",))
+FRAME = Frame(assistant_header="[/INST]", end_of_turn="</s>", stop_tokens=("</s>",), result_ends=("[/TOOL_RESULTS]",))
 MARKERS = (
     *("<s>", "</s>", "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"),
     *("[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CONTENT]", CALL, LIST_END, CALL_ID, ARGUMENTS),

@@ -1,5 +1,5 @@
-"""nemotron_deci: calls as one JSON list between two markers. Llama-Nemotron Super and Ultra, Nemotron Nano v2; and their
-<think> blocks, which the system text turns on or off."""
+"""nemotron_deci: calls as one JSON list between two markers. Llama-Nemotron Super and Ultra; and their <think>
+blocks, which the system text turns on or off. Nemotron Nano v2 writes the same in another frame."""
 
 from collections.abc import Sequence
 

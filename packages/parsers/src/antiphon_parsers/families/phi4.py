@@ -36,6 +36,6 @@ TOOLS = ToolPart(
     write_call=write_call,
     write_run=write_run,
     write_tools=write_tools,
-    detection=(DetectionRule(template_all=("<|tool|>", "<|/tool|>", "<|assistant|>"), confidence=0.9),),
+    detection=(DetectionRule(template_all=("<|tool|>", "<|/tool|>", "<|assistant|>"), template_none=("<|tool_call|>",), confidence=0.9),),
     source="chat template and model card of Phi-4-mini",
 )
