@@ -10,15 +10,18 @@ if TYPE_CHECKING:
 
 
 class ReasoningMarkers(msgspec.Struct, frozen=True):
-    """One line feed behind the opener, one before the closer and two behind it are framing, not text."""
+    """How many line feeds are framing, not text: behind the opener, before the closer, behind the closer."""
 
     opener: str
     closer: str
+    lead: int = 1
+    tail: int = 1
+    behind: int = 2
 
     @property
     def close(self) -> str:
         """What ends an open block in canonical form: the text to inject when a thinking budget is spent."""
-        return f"\n{self.closer}\n\n"
+        return "\n" * self.tail + self.closer + "\n" * self.behind
 
 
 class CallSyntax(Protocol):
@@ -46,10 +49,13 @@ class CallSyntax(Protocol):
 
 
 class Grammar(msgspec.Struct, frozen=True, kw_only=True):
-    """What a parser must know."""
+    """What a parser must know. `gap` line feeds between text and a call block, on either side, are framing, not text.
+    `preface` is put in front of the visible text when the prompt ends with it."""
 
     reasoning: ReasoningMarkers | None = None
     calls: CallSyntax | None = None
+    gap: int = 1
+    preface: str = ""
 
     @property
     def reasoning_close(self) -> str | None:

@@ -22,10 +22,16 @@ class Parser:
         self._received = 0
         self._incomplete = False
         table = ToolTable(tools)
-        in_reasoning = opening.kind == "reasoning" and grammar.reasoning is not None
-        self._state: State = Prose("reasoning", grammar, table, strip=1) if in_reasoning else Prose("text", grammar, table)
+        in_reasoning = opening.kind == "reasoning"
+        if in_reasoning and grammar.reasoning is not None:
+            self._state: State = Prose("reasoning", grammar, table, strip=grammar.reasoning.lead)
+        else:
+            self._state = Prose("text", grammar, table)
         if opening.kind == "rendered":
             self._read_opening(opening.text)
+        if grammar.preface and (opening.kind != "rendered" or opening.text.rstrip().endswith(grammar.preface)):
+            self._out.open("text")
+            self._out.delta(grammar.preface)
 
     @property
     def in_reasoning(self) -> bool:

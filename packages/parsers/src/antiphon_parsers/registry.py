@@ -5,7 +5,7 @@ import re
 
 import msgspec
 
-from antiphon_parsers.families import hermes, plain, qwen3, qwen3_coder
+from antiphon_parsers.families import dsml, glm, hermes, hy_v3, mimo, minimax_m2, nemotron, plain, qwen3, qwen3_coder, seed_oss, step3p5
 from antiphon_parsers.families.parts import CallFormat, ReasoningPart, ToolPart
 from antiphon_parsers.grammar import Grammar
 from antiphon_parsers.writer import FormatWriter
@@ -13,8 +13,21 @@ from antiphon_turns import Family, TurnWriter
 from antiphon_turns.errors import ConfigError
 from antiphon_turns.family import ReplayPolicy, TemplateSwitches
 
-TOOL_PARTS: dict[str, ToolPart] = {part.name: part for part in (hermes.TOOLS, qwen3_coder.TOOLS)}
-REASONING_PARTS: dict[str, ReasoningPart] = {part.name: part for part in (qwen3.REASONING,)}
+TOOL_PARTS: dict[str, ToolPart] = {
+    part.name: part
+    for part in (
+        *(hermes.TOOLS, qwen3_coder.TOOLS, glm.GLM47, glm.GLM45, minimax_m2.TOOLS, dsml.V4, dsml.V32, dsml.V41),
+        *(seed_oss.TOOLS, mimo.TOOLS, hy_v3.TOOLS),
+    )
+}
+REASONING_PARTS: dict[str, ReasoningPart] = {
+    part.name: part
+    for part in (
+        *(qwen3.REASONING, glm.GLM47_REASONING, glm.GLM45_REASONING, minimax_m2.REASONING, minimax_m2.APPEND_THINK),
+        *(dsml.V4_REASONING, dsml.V32_REASONING, dsml.V41_REASONING, seed_oss.REASONING, mimo.REASONING),
+        *(nemotron.REASONING, step3p5.REASONING, hy_v3.REASONING),
+    )
+}
 
 # Names of the same grammar elsewhere, folded (see `fold`).
 TOOL_ALIASES = {
@@ -28,8 +41,23 @@ TOOL_ALIASES = {
     "nemotron3": "qwen3_coder",
     "step3p5": "qwen3_coder",
     "nanbeige": "qwen3_coder",
+    "glm": "glm45",
+    "ling3": "glm47",
+    "minimax": "minimax_m2",
+    "hunyuan": "hy_v3",
 }
-REASONING_ALIASES = {"qwen3thinking": "qwen3", "qwen3coder": "qwen3"}
+REASONING_ALIASES = {
+    "qwen3thinking": "qwen3",
+    "qwen3coder": "qwen3",
+    "glm": "glm45",
+    "ling3": "glm47",
+    "minimax": "minimax_m2",
+    "minimaxm2appendthink": "minimax_append_think",
+    "nemotronnano": "nemotron_v3",
+    "nemotron3": "nemotron_v3",
+    "step3": "step3p5",
+    "hunyuan": "hy_v3",
+}
 
 
 class ModelFormat(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +97,7 @@ def compose(tools: ToolPart, reasoning: ReasoningPart | None) -> ModelFormat:
     )
     return ModelFormat(
         family=family,
-        grammar=Grammar(reasoning=markers, calls=tools.calls),
+        grammar=Grammar(reasoning=markers, calls=tools.calls, gap=tools.gap, preface=reasoning.preface if reasoning else ""),
         writer=FormatWriter(tools, markers),
         names=(tools.name if tools.calls else None, reasoning.name if reasoning else None),
         call_format=tools.call_format,

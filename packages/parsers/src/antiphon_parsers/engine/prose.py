@@ -17,11 +17,11 @@ reasoning   call opener                a call of a known tool is attempted; refu
 from functools import lru_cache
 from typing import Literal
 
-from antiphon_parsers.engine.cursor import Cursor, Found, MarkerSet, Peek
+from antiphon_parsers.engine.cursor import Cursor, Found, MarkerSet, Peek, lines_before
 from antiphon_parsers.engine.emitter import Emitter
 from antiphon_parsers.engine.state import State
 from antiphon_parsers.engine.tools import ToolTable
-from antiphon_parsers.grammar import Grammar
+from antiphon_parsers.grammar import Grammar, ReasoningMarkers
 from antiphon_turns import SegmentStatus
 
 ProseKind = Literal["text", "reasoning"]
@@ -32,9 +32,9 @@ Action = Literal["open_reasoning", "close_reasoning", "repeat_opener", "attempt_
 class Transitions:
     """The markers that count in one kind of prose, and what each does."""
 
-    def __init__(self, actions: dict[str, Action], *, newline: bool) -> None:
+    def __init__(self, actions: dict[str, Action], *, newlines: int) -> None:
         self.actions = actions
-        self.markers = MarkerSet(actions, newline=newline)
+        self.markers = MarkerSet(actions, newlines=newlines)
 
 
 @lru_cache(maxsize=64)
@@ -49,7 +49,8 @@ def transitions(grammar: Grammar, kind: ProseKind) -> Transitions:
         text = kind == "text"
         actions[grammar.reasoning.opener] = "open_reasoning" if text else "repeat_opener"
         actions[grammar.reasoning.closer] = "drop" if text else "close_reasoning"
-    return Transitions(actions, newline=kind == "reasoning" or grammar.calls is not None)
+    tail = grammar.reasoning.tail if grammar.reasoning is not None and kind == "reasoning" else 0
+    return Transitions(actions, newlines=max(tail, grammar.gap if grammar.calls is not None else 0))
 
 
 class Prose:
@@ -83,11 +84,11 @@ class Prose:
             case "attempt_call":
                 return self._attempt(cursor, out, found)
             case "close_reasoning":
-                self._write(cursor, out, _before_newline(cursor, found))
-                return self._switch(cursor, out, "text", strip=2, found=found, end=found.end)
+                self._write(cursor, out, lines_before(cursor.text, cursor.at, found.start, self._markers.tail))
+                return self._switch(cursor, out, "text", strip=self._markers.behind, found=found, end=found.end)
             case "open_reasoning":
                 self._write(cursor, out, found.start)
-                return self._switch(cursor, out, "reasoning", strip=1, found=found, end=found.start)
+                return self._switch(cursor, out, "reasoning", strip=self._markers.lead, found=found, end=found.start)
             case "repeat_opener":
                 return self._repeat(cursor, out, found)
             case action:
@@ -120,7 +121,12 @@ class Prose:
 
     def after_call(self) -> "Prose":
         """The state behind a call block."""
-        return Prose("text", self.grammar, self.tools, strip=1)
+        return Prose("text", self.grammar, self.tools, strip=self.grammar.gap)
+
+    @property
+    def _markers(self) -> ReasoningMarkers:
+        """The reasoning markers, one of which was found."""
+        return self.grammar.reasoning or ReasoningMarkers("", "")
 
     def _strip_framing(self, cursor: Cursor) -> bool:
         while self._strip and cursor.text.startswith("\n", cursor.at):
@@ -165,7 +171,7 @@ class Prose:
         if self._filled:
             out.anomaly("stray_marker", found.literal)
         else:
-            self._strip = 1
+            self._strip = self._markers.lead
         return self
 
     def _drop(self, cursor: Cursor, out: Emitter, found: Found, *, keep: bool) -> State:
@@ -181,7 +187,7 @@ class Prose:
 
     def _attempt(self, cursor: Cursor, out: Emitter, found: Found) -> State:
         calls = self.grammar.calls
-        lead = _before_newline(cursor, found)
+        lead = lines_before(cursor.text, cursor.at, found.start, self.grammar.gap)
         self._write(cursor, out, lead)
         line_start = not self._ignored and (lead < found.start or not self._filled or self._last == "\n")
         if calls is None or (self.in_reasoning and calls.line_start_in_reasoning and not line_start):
@@ -189,12 +195,6 @@ class Prose:
             self._ignored = True  # what follows directly belongs to it
             return self
         return calls.attempt(Mention(self, found.literal, found.start - lead, line_start=line_start))
-
-
-def _before_newline(cursor: Cursor, found: Found) -> int:
-    """Where a marker begins, with the line feed that frames it."""
-    framed = found.start > cursor.at and cursor.text[found.start - 1] == "\n"
-    return found.start - 1 if framed else found.start
 
 
 _BREAKS = " `'\"),.;:!?*"
