@@ -16,6 +16,7 @@ SYNTAX = PairCalls(
     key_close=("</arg_key>",),
     value_open=("<arg_value>",),
     parameter_close=("</arg_value>",),
+    strays=("<|observation|>", "<|user|>", "<|endoftext|>"),
 )
 TAGS = (*SYNTAX.call_open, *SYNTAX.call_close, "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>")
 ROLES = ("[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>", "<|endoftext|>")
