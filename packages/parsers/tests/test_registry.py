@@ -89,6 +89,8 @@ XML_TOOLS = CHATML + "<tool_call>\n<function=f>\n<parameter=p>\nv\n</parameter>\
         ("", ("]~b]", "<minimax:tool_call>"), ("minimax_m2", None)),
         ("<think><｜DSML｜function_calls>", (), ("deepseek_v3_2", "deepseek_v3_2")),
         ("<think><｜DSML｜tool_calls>", (), ("deepseek_v4", "deepseek_v4")),
+        ("<think>{% set dsml = '｜DSML｜' %}<{{ dsml }}function_calls>", (), ("deepseek_v3_2", "deepseek_v3_2")),
+        (XML_TOOLS + "<think><|im_start|>tool_response", (), ("qwen3_coder", "step3p5")),
         ("<think><｜DSML｜ calls>", (), ("deepseek_v41", "deepseek_v41")),
         ("<seed:bos><seed:think><seed:tool_call><function=f><parameter=p>", (), ("seed_oss", "seed_oss")),
         (XML_TOOLS + "<think>{{ truncate_history_thinking }}", (), ("qwen3_coder", "nemotron_v3")),

@@ -124,7 +124,7 @@ RULES: dict[str, tuple[str, str, list[Any], list[str]]] = {
     "glm orphan closer": (G47, "a</tool_call>b", [("text", "ab")], STRAY),
     "glm role token": (G47, g("now") + "<|observation|>", [NOW], STRAY),
     "glm text around": (G47, "a\n" + g("now") + "\nb", [("text", "a\n"), NOW, ("text", "\nb")], []),
-    "glm text around, lines": (G45, "a\n" + g("now") + "\nb", [("text", "a"), NOW, ("text", "b")], []),
+    "glm text around, lines": (G45, "\na\n" + g("now") + "\nb", [("text", "a"), NOW, ("text", "b")], []),
     "glm interleaved": (
         G47,
         f"<think>a</think>{g('now')}<think>b</think>{g('now')}c",
@@ -369,7 +369,7 @@ CALLS = (TextSegment("A"), CallSegment("f", '{"s": "a\\nb", "n": 1.10}'), CallSe
 WRITTEN = {
     G47: "A<tool_call>f<arg_key>s</arg_key><arg_value>a\nb</arg_value><arg_key>n</arg_key><arg_value>1.10</arg_value></tool_call>"
     "<tool_call>now</tool_call>B",
-    G45: "A\n<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>a\nb</arg_value>\n<arg_key>n</arg_key>\n"
+    G45: "\nA\n<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>a\nb</arg_value>\n<arg_key>n</arg_key>\n"
     "<arg_value>1.10</arg_value>\n</tool_call>\n<tool_call>now\n</tool_call>\nB",
     M2: 'A\n<minimax:tool_call>\n<invoke name="f">\n<parameter name="s">a\nb</parameter>\n<parameter name="n">1.10</parameter>\n</invoke>\n'
     '<invoke name="now">\n</invoke>\n</minimax:tool_call>\nB',

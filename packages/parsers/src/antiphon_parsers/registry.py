@@ -97,7 +97,9 @@ def compose(tools: ToolPart, reasoning: ReasoningPart | None) -> ModelFormat:
     )
     return ModelFormat(
         family=family,
-        grammar=Grammar(reasoning=markers, calls=tools.calls, gap=tools.gap, preface=reasoning.preface if reasoning else ""),
+        grammar=Grammar(
+            reasoning=markers, calls=tools.calls, gap=tools.gap, start=tools.start, preface=reasoning.preface if reasoning else ""
+        ),
         writer=FormatWriter(tools, markers),
         names=(tools.name if tools.calls else None, reasoning.name if reasoning else None),
         call_format=tools.call_format,

@@ -75,6 +75,7 @@ GLM45 = ToolPart(
     call_format=None,
     write_call=write_lines,
     write_tools=write_tools_lines,
+    start=1,
     detection=(DetectionRule(template_all=("<arg_key>", "/nothink"), template_any=GLM, template_none=("<tool_sep>",), confidence=0.95),),
     source="chat templates of GLM-4.5 and GLM-4.6",
 )

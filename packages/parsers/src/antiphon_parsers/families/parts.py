@@ -32,7 +32,7 @@ class ReplaySwitch(msgspec.Struct, frozen=True, kw_only=True):
 
 class ToolPart(msgspec.Struct, frozen=True, kw_only=True):
     """The tool half of a format. `write_tools` gives the system text that offers tools, `write_call` one whole call block.
-    Where calls share a block, `write_run` gives the block of calls that follow each other. `gap`: see `Grammar`."""
+    Where calls share a block, `write_run` gives the block of calls that follow each other. `gap`, `start`: see `Grammar`."""
 
     name: str
     frame: Frame
@@ -43,6 +43,7 @@ class ToolPart(msgspec.Struct, frozen=True, kw_only=True):
     write_tools: Callable[[Sequence[Tool]], str]
     write_run: Callable[[Sequence[CallSegment]], str] | None = None
     gap: int = 1
+    start: int = 0
     detection: tuple[DetectionRule, ...] = ()
     source: str = ""
 
