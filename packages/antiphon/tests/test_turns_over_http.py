@@ -290,3 +290,25 @@ def test_a_deferred_tool_enters_the_prompt_where_it_is_loaded(serve_mock):
     held = one["prompt_ids"] + one["output_ids"]
     assert two["prompt_ids"][: len(held)] == held
     assert "makes a cron job" in tokenizer.decode(two["prompt_ids"][len(held) :])
+
+
+def test_hermes_calls_keep_the_prefix_though_messages_sends_them_compact(serve_mock):
+    call = '<tool_call>\n{"name": "Bash", "arguments": {"command": "ls -l", "n": [1, {"x": "é"}]}}\n</tool_call>'
+    rules = [{"when": "</tool_response>", "say": "Done.\n</think>\n\nBye."}, {"when": "", "say": f"R\n</think>\n\nT\n{call}\n{call}"}]
+    server = serve_mock(rules, tool_call_parser="hermes")
+    first = ask(server).json()
+    results = [
+        {"type": "tool_result", "tool_use_id": block["id"], "content": "ok"} for block in first["content"] if block["type"] == "tool_use"
+    ]
+    assert len(results) == 2
+    ask(
+        server,
+        messages=[
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": first["content"]},
+            {"role": "user", "content": results},
+        ],
+    )
+    one, two = server.traced()
+    held = one["prompt_ids"] + one["output_ids"]
+    assert two["prompt_ids"][: len(held)] == held

@@ -274,3 +274,39 @@ def test_a_small_room_drops_optional_members() -> None:
 def test_equal_requests_give_equal_grammars() -> None:
     first, second = (force_calls("qwen3_xml", [WEATHER, NOW], ANY, budget_tokens=500) for _ in range(2))
     assert isinstance(first, Forced) and first == second
+
+
+@pytest.mark.parametrize(
+    ("bounds_of", "inside", "outside"),
+    [
+        ({"exclusiveMinimum": 0.5, "exclusiveMaximum": 0.75}, ("0.6", "0.74"), ("0.5", "0.50", "0.75", "1")),
+        ({"exclusiveMinimum": 0, "maximum": 1}, ("0.1", "1"), ("0", "0.0")),
+        ({"minimum": 0.1, "exclusiveMaximum": 0.3}, ("0.1", "0.2"), ("0.3", "0.09")),
+        ({"exclusiveMinimum": 1e15}, ("1000000000000001",), ("1000000000000000",)),
+    ],
+)
+def test_exclusive_bounds_of_numbers_exclude(bounds_of: dict[str, float], inside: tuple[str, ...], outside: tuple[str, ...]) -> None:
+    shape = arguments_shape({"properties": {"n": {"type": "number", **bounds_of}}, "required": ["n"]})
+    assert isinstance(shape, Mapping)
+    number = shape.members[0].shape
+    assert isinstance(number, Number)
+    pattern = re.compile(number_regex(number.low, number.high, digits=15))
+    assert all(pattern.fullmatch(text) for text in inside)
+    assert not any(pattern.fullmatch(text) for text in outside)
+
+
+@pytest.mark.parametrize(
+    ("words", "required"),
+    [
+        ({"minProperties": 2}, [True, True, False]),
+        ({"minProperties": 2, "required": ["c"]}, [True, False, True]),
+        ({"dependentRequired": {"a": ["b"]}}, [False, True, False]),
+        ({"dependencies": {"a": ["c"], "b": {"required": ["a"]}}}, [False, False, True]),
+        ({"minProperties": 9}, [True, True, True]),
+        ({}, [False, False, False]),
+    ],
+)
+def test_members_that_other_keywords_ask_for_are_required(words: dict[str, Any], required: list[bool]) -> None:
+    shape = arguments_shape({"type": "object", "properties": {key: {"type": "string"} for key in "abc"}, **words})
+    assert isinstance(shape, Mapping)
+    assert [member.required for member in shape.members] == required

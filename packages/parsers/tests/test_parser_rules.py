@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from parser_harness import TAG, TEXT, codes, cuts, joined, run, segments_of, tools_of
 
-from antiphon_parsers import Parser, resolve
+from antiphon_parsers import Parser, opening_of, resolve
 from antiphon_turns import CallReady, FinishReason, Opening, SegmentDelta, SegmentEnd, Tool
 from antiphon_turns.errors import InternalError
 
@@ -264,7 +264,15 @@ OPENINGS = {
 def test_rendered_opening(name: str) -> None:
     tail, text, segments = OPENINGS[name]
     parser = TAGS if "<function" in tail else HERMES
-    assert outcome(parser, text, opening=Opening("rendered", tail)) == (segments, [], False)
+    assert outcome(parser, text, opening=opening_of(tail, resolve(parser, None).family.frame)) == (segments, [], False)
+
+
+def test_a_refused_opener_waits_for_the_character_that_tells_a_block_from_a_mention() -> None:
+    grammar = resolve(TAGS, "qwen3").grammar
+    text = "see <function=run></tool_call>"
+    whole, _ = run(grammar, (), [text])
+    assert codes(whole) == ["malformed_tool_call"]
+    assert joined(run(grammar, (), list(text))[0]) == joined(whole)
 
 
 def test_undecided_starts_as_text_and_drops_the_closer() -> None:
@@ -343,3 +351,18 @@ def test_held_blocks_are_capped(size: int) -> None:
     events, _ = run(resolve(TAGS, None).grammar, TOOLS, [q("run", ("n", "1" * (2 << 20)))])
     assert codes(events) == ["held_value_too_long"]
     assert len(segments_of(events)[0]["arguments"]["n"]) == 2 << 20
+
+
+ROOTS = [
+    {"allOf": [{"properties": {"n": {"type": "integer"}}}, {"properties": {"k": {"type": "string"}}}]},
+    {"type": "object", "anyOf": [{"properties": {"n": {"type": "integer"}}}, {"properties": {"k": {}}}]},
+    {"$ref": "#/$defs/a", "$defs": {"a": {"properties": {"n": {"$ref": "#/$defs/n"}}}, "n": {"type": "integer"}}},
+    {"properties": {"k": {"type": "string"}}, "patternProperties": {"^n": {"type": "integer"}}, "additionalProperties": False},
+    {"allOf": [{"$ref": "#"}, {"properties": {"n": {"type": ["integer", "null"]}}}]},
+]
+
+
+@pytest.mark.parametrize("schema", ROOTS)
+def test_parameters_are_declared_in_every_branch_of_the_schema(schema: dict[str, Any]) -> None:
+    events, _ = run(resolve(TAGS, None).grammar, tools_of([{"name": "x", "parameters": schema}]), [q("x", ("n", "7"), ("k", "7"))])
+    assert segments_of(events)[0]["arguments"] == {"n": 7, "k": "7"}

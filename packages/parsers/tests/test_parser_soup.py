@@ -12,6 +12,7 @@ from antiphon_parsers import ModelFormat, Parser, resolve
 from antiphon_parsers.engine.closing import AfterBody, Unreadable
 from antiphon_parsers.engine.cursor import Cursor
 from antiphon_parsers.engine.json_calls import Envelope
+from antiphon_parsers.engine.lenient import LenientJson
 from antiphon_parsers.engine.prose import Prose
 from antiphon_parsers.engine.xml_calls import Body, FunctionTag, Value
 from antiphon_turns import CallSegment, Opening, ReasoningSegment, Segment, SegmentDelta, TextSegment
@@ -302,3 +303,10 @@ def test_holdback_is_bounded(name: str, pieces: list[str]) -> None:
     for number, char in enumerate(text, 1):
         out += sum(len(event.text) for event in parser.feed(char) if isinstance(event, SegmentDelta))
         assert number - (out - start) <= BOUND
+
+
+def test_dropped_commas_do_not_copy_what_came_before() -> None:
+    value = LenientJson()
+    text = "[" + "[1,]," * 2_000
+    assert value.feed(text) == len(text)
+    assert max(map(len, value._out)) < 100

@@ -128,8 +128,8 @@ def test_withheld_thinking_is_kept_only_with_a_carrier_of_ours() -> None:
         ([], "{}"),
         ('{"a": 1}', '{"a": 1}'),
         ('{"command": "ls', '{"raw_arguments":"{\\"command\\": \\"ls"}'),
-        ([1], '{"raw_arguments":"[1]"}'),
-        (3, '{"raw_arguments":"3"}'),
+        ([1], '{"raw_arguments": "[1]"}'),
+        (3, '{"raw_arguments": "3"}'),
     ],
 )
 def test_broken_arguments_in_the_history_never_end_a_session(value: Any, arguments: str) -> None:

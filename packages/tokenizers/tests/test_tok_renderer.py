@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from antiphon_tokenizers import ChatTemplate, ModelFiles, Rendered, Renderer, Tokenizer
+from antiphon_tokenizers import ChatTemplate, ModelFiles, Rendered, Renderer, Tokenizer, encode
 from antiphon_turns import (
     AssistantMessage,
     CallSegment,
@@ -319,3 +319,84 @@ def test_call_names_reach_results(bytewise: Tokenizer, json_writer: TurnWriter, 
     text = "{% for m in messages %}{% if m.role == 'tool' %}<{{ m.name }}={{ m.content }}>{% else %}{{ m.content }}{% endif %}{% endfor %}"
     renderer = Renderer(ChatTemplate(text), bytewise, family=make_family(), writer=json_writer)
     assert "<open_file=t>" in renderer.render(ask(AssistantMessage((call("a", "c1"),)), ToolMessage("c1", "t"))).text
+
+
+@pytest.mark.parametrize("said", ["Hello.", "\n\nHello.", "  Hello.", "\n", " "])
+def test_a_turn_begins_at_a_token_as_it_did_when_it_was_sampled(default: Renderer, smollm: ModelFiles, said: str) -> None:
+    """I9: no token spans the place where the prompt ended and the model began, however white space would merge."""
+    tokenizer = smollm.tokenizer
+    first = encode(default.render(ask(UserMessage("Hi"))), tokenizer, limit=10_000)
+    sampled = [*tokenizer.encode(said, added=False), tokenizer.added_tokens["<|im_end|>"]]
+    rendered = default.render(ask(UserMessage("Hi"), AssistantMessage((TextSegment(said),)), UserMessage("More")))
+    assert encode(rendered, tokenizer, limit=10_000)[: len(first) + len(sampled)] == first + sampled
+    assert "".join(piece if isinstance(piece, str) else tokenizer.decode([piece]) for piece in rendered.pieces) == rendered.text
+
+
+@pytest.mark.parametrize("thought", ["plan", "  plan", "\nplan"])
+def test_a_turn_begins_behind_the_opening_the_prompt_wrote(
+    smollm: ModelFiles, json_writer: TurnWriter, make_family: Callable[..., Family], thought: str
+) -> None:
+    template = ChatTemplate((smollm.chat_template or "") + "{% if add_generation_prompt %}{{ '<think>\\n' }}{% endif %}")
+    renderer = Renderer(template, smollm.tokenizer, family=make_family("all"), writer=json_writer)
+    first = encode(renderer.render(ask(UserMessage("Hi"))), smollm.tokenizer, limit=10_000)
+    sampled = smollm.tokenizer.encode(f"{thought}\n</think>\n\nDone.", added=False)
+    turn = AssistantMessage((ReasoningSegment(thought), TextSegment("Done.")))
+    second = encode(renderer.render(ask(UserMessage("Hi"), turn, UserMessage("More"))), smollm.tokenizer, limit=10_000)
+    assert second[: len(first) + len(sampled)] == first + sampled
+
+
+OPENING = "{% if add_generation_prompt %}{{ '<think>\\n' if enable_thinking is not false else '<think>\\n\\n</think>\\n\\n' }}{% endif %}"
+
+
+@pytest.mark.parametrize(
+    ("mode", "keep", "sampled"),
+    [
+        ("off", "all", "Hello."),
+        ("off", "after_last_user", "Hello."),
+        ("on", "all", "\n</think>\n\nHello."),
+        ("on", "all", "  plan\n</think>\n\nHello."),
+    ],
+)
+def test_a_kept_turn_keeps_the_opening_it_was_sampled_behind(
+    smollm: ModelFiles, json_writer: TurnWriter, make_family: Callable[..., Family], mode: Any, keep: str, sampled: str
+) -> None:
+    """Thinking off: the empty block was in the prompt. Thinking on without a thought: the model closed it at once."""
+    template = ChatTemplate((smollm.chat_template or "") + OPENING)
+    family = make_family(keep, thinking_on={"enable_thinking": True}, thinking_off={"enable_thinking": False})
+    renderer = Renderer(template, smollm.tokenizer, family=family, writer=json_writer)
+    ids = [encode(renderer.render(ask(UserMessage("Hi"), thinking=Thinking(mode=mode))), smollm.tokenizer, limit=10_000)]
+    reasoning = (ReasoningSegment("  plan"),) if "plan" in sampled else ()
+    turn = AssistantMessage((*reasoning, TextSegment("Hello."), call("a", "c1")))
+    later = renderer.render(ask(UserMessage("Hi"), turn, ToolMessage("c1", "AAA"), thinking=Thinking(mode=mode)))
+    ids.append(encode(later, smollm.tokenizer, limit=10_000))
+    said = smollm.tokenizer.encode(sampled, added=False)
+    assert ids[1][: len(ids[0]) + len(said)] == ids[0] + said
+
+
+def test_a_turn_that_is_not_kept_loses_the_opening_too(
+    smollm: ModelFiles, json_writer: TurnWriter, make_family: Callable[..., Family]
+) -> None:
+    template = ChatTemplate((smollm.chat_template or "") + OPENING)
+    family = make_family("after_last_user", thinking_on={"enable_thinking": True}, thinking_off={"enable_thinking": False})
+    renderer = Renderer(template, smollm.tokenizer, family=family, writer=json_writer)
+    turn = AssistantMessage((TextSegment("Hello."),))
+    text = renderer.render(ask(UserMessage("Hi"), turn, UserMessage("More"), thinking=Thinking(mode="off"))).text
+    assert "<|im_start|>assistant\nHello.<|im_end|>" in text
+
+
+ALWAYS = "{% if add_generation_prompt %}{{ '<think>\n' }}{% endif %}"
+ONLY_WHEN_ON = "{% if add_generation_prompt and enable_thinking is not false %}{{ '<think>\n' }}{% endif %}"
+
+
+@pytest.mark.parametrize("opening", [ALWAYS, ONLY_WHEN_ON])
+def test_a_turn_without_reasoning_never_lands_inside_a_block(
+    smollm: ModelFiles, json_writer: TurnWriter, make_family: Callable[..., Family], opening: str
+) -> None:
+    """A template without an empty block: the model closed the block the prompt had opened at once."""
+    family = make_family("all", thinking_on={"enable_thinking": True}, thinking_off={"enable_thinking": False})
+    renderer = Renderer(ChatTemplate((smollm.chat_template or "") + opening), smollm.tokenizer, family=family, writer=json_writer)
+    turn = AssistantMessage((TextSegment("Hello."),))
+    text = renderer.render(ask(UserMessage("Hi"), turn, UserMessage("More"), thinking=Thinking(mode="on"))).text
+    assert "<|im_start|>assistant\n<think>\n</think>\n\nHello.<|im_end|>" in text
+    prefilled = renderer.render(ask(UserMessage("Hi"), turn, thinking=Thinking(mode="off")))
+    assert prefilled.opening == ("<think>\n</think>\n\nHello." if opening is ALWAYS else "Hello.")

@@ -1,5 +1,6 @@
 """The HTTP application: which path leads where. The turn routes are raw ASGI; Starlette routes the rest."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,9 +17,11 @@ from antiphon.http import ClientGone, headers_of, read_json_body, send_response
 from antiphon.openapi import openapi_document
 from antiphon.pipeline import Pipeline
 from antiphon.surfaces import Surface, chat_surface, messages_surface
-from antiphon.turn_route import TurnRoute
+from antiphon.turn_route import FAULT, TurnRoute
 from antiphon_protocols import messages, models
-from antiphon_turns.errors import AntiphonError, MethodNotAllowed, NotFound, UnknownModel
+from antiphon_turns.errors import AntiphonError, InternalError, MethodNotAllowed, NotFound, UnknownModel
+
+log = logging.getLogger("antiphon")
 
 JSON = {"content-type": "application/json"}
 
@@ -48,7 +51,10 @@ def build_app(pipeline: Pipeline, settings: Settings, *, created: int) -> ASGIAp
             Route("/api/event_logging/batch", meta.nothing, methods=["POST"]),
         ]
     routes = [*(Route(path, turn, methods=["POST"]) for path, turn in turns.items()), *routes]
-    return direct(turns, Starlette(routes=routes, exception_handlers={HTTPException: meta.http_error}))
+    app = Starlette(routes=routes, exception_handlers={HTTPException: meta.http_error, Exception: meta.fault})
+    # A redirect would answer an agent's POST with an empty body, and few clients send it a second time.
+    app.router.redirect_slashes = False
+    return direct(turns, app)
 
 
 def direct(turns: Mapping[str, ASGIApp], rest: ASGIApp) -> ASGIApp:
@@ -79,11 +85,18 @@ class CountRoute:
         except ClientGone:
             return
         except AntiphonError as error:
-            status, extra, payload = self._surface.error(error, request_id)
-            await send_response(send, status, extra.items(), payload)
+            await self._refuse(send, error, request_id)
+            return
+        except Exception:  # the wire seam, as for turns
+            log.exception("count_tokens %s failed", request_id)
+            await self._refuse(send, InternalError(FAULT), request_id)
             return
         answer_headers = [(self._surface.request_id_header, request_id), ("content-type", "application/json")]
         await send_response(send, 200, answer_headers, messages.count_body(count))
+
+    async def _refuse(self, send: Send, error: AntiphonError, request_id: str) -> None:
+        status, extra, payload = self._surface.error(error, request_id)
+        await send_response(send, status, extra.items(), payload)
 
 
 class MetaRoutes:
@@ -133,8 +146,14 @@ class MetaRoutes:
         """404 and 405 in the envelope of the surface the path belongs to."""
         method, path = request.method, request.url.path
         if isinstance(raised, HTTPException) and raised.status_code == 405:
-            return self._error(request, MethodNotAllowed(f"{method} is not possible on {path}"))
+            response = self._error(request, MethodNotAllowed(f"{method} is not possible on {path}"))
+            response.headers.update(raised.headers or {})
+            return response
         return self._error(request, NotFound(f"there is nothing at {path}; /openapi.json lists what is here"))
+
+    async def fault(self, request: Request, raised: Exception) -> Response:
+        """A fault of ours in the same envelope; the log has the details."""
+        return self._error(request, InternalError(FAULT))
 
     def _error(self, request: Request, error: AntiphonError) -> Response:
         surface = self._surfaces[envelope_of(request.url.path, request.headers)]

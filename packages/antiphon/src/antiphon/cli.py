@@ -1,6 +1,7 @@
 """The `antiphon` command."""
 
 import inspect
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,15 @@ from antiphon import __version__
 from antiphon.config import Settings, read_config_file
 from antiphon_turns.errors import ConfigError
 
-app = typer.Typer(name="antiphon", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+# Tables cut the names of long switches short on narrower terminals; a name that cannot be read cannot be typed.
+TABLE_COLUMNS = 160
+app = typer.Typer(
+    name="antiphon",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich" if shutil.get_terminal_size().columns >= TABLE_COLUMNS else None,
+)
 
 
 def main() -> None:

@@ -73,12 +73,12 @@ class TurnDecoder:
                 self._pass(self.parser.feed(self._detokenizer.push(token_id), (token_id,)), events)
         return events
 
-    def inject(self, text: str) -> list[Event]:
-        """Puts text into the model's mouth; it counts as output. An end of turn the model had just sampled is undone."""
+    def inject(self, token_ids: Iterable[int]) -> list[Event]:
+        """Puts tokens into the model's mouth; they count as output. An end of turn the model had just sampled is undone."""
         if self.output_ids and self.output_ids[-1] in self._model.stop_ids:
             self.output_ids.pop()
         self.done = False
-        return self.feed(self._model.tokenizer.encode(text, added=True))
+        return self.feed(token_ids)
 
     def finish(self, reason: FinishReason) -> list[Event]:
         """Closes what is open and ends the turn."""

@@ -50,7 +50,7 @@ class Generation:
                     if forced is None or self.finish == "length":
                         return
             if decoder.in_reasoning:
-                closer = self._model.format.grammar.reasoning_close or ""
+                closer = self._model.tokenizer.encode(self._model.format.grammar.reasoning_close or "", added=True)
                 if not self._fits(closer):
                     return
                 yield decoder.inject(closer)
@@ -58,17 +58,25 @@ class Generation:
         if forced is not None:
             end = self._model.family.frame.end_of_turn
             call = force_calls(forced, self._request.tools, self._request.tool_choice, budget_tokens=self._room(), end_token=end)
-            if not self._fits(call.prefix):
+            prefix = self._call_ids(call.prefix)
+            if not self._fits(prefix):
                 return
-            yield decoder.inject(call.prefix)
+            yield decoder.inject(prefix)
             grammar = call.grammar
         async with aclosing(self._phase(grammar, reasoning_only=False)) as batches:
             async for batch in batches:
                 yield batch
 
-    def _fits(self, text: str) -> bool:
-        """Whether the text and one token more fit the limit; if not, the turn ends with "length"."""
-        if len(self._model.tokenizer.encode(text, added=True)) < self._room():
+    def _call_ids(self, prefix: str) -> list[int]:
+        """The start of a call as tokens. A tool's name comes from the client: where it spells a control token, the whole
+        start is plain text (I13)."""
+        tokenizer = self._model.tokenizer
+        spelled = any(token in tool.name for tool in self._request.tools for token in tokenizer.control_tokens)
+        return tokenizer.encode(prefix, added=not spelled)
+
+    def _fits(self, token_ids: list[int]) -> bool:
+        """Whether the tokens and one more fit the limit; if not, the turn ends with "length"."""
+        if len(token_ids) < self._room():
             return True
         self.finish = "length"
         return False

@@ -18,6 +18,11 @@ def headers_of(scope: Scope) -> dict[str, str]:
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
 
 
+def printable(text: str) -> str:
+    """Text of a client as part of one log line: nothing in it moves a terminal's cursor or forges a line."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
 async def read_json_body(headers: Mapping[str, str], receive: Receive, *, limit: int) -> bytes:
     """The whole body. Raises BodyTooLarge as soon as the limit is passed, InvalidRequest for a type that is not JSON."""
     kind = headers.get("content-type", "application/json").partition(";")[0].strip().lower()

@@ -57,6 +57,8 @@ def set_up_logging(settings: Settings, console: Console) -> None:
         format="%(message)s" if rich else "%(asctime)s %(levelname)s %(message)s",
         handlers=[rich or logging.StreamHandler()],
     )
+    if settings.log_level == "info":
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)  # it announces what the start-up text has said
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -122,7 +124,7 @@ class Server:
 
 
 async def serve_http(app: ASGIApp, listener: socket.socket, *, grace: float, stop: asyncio.Event) -> None:
-    """Serves until `stop` is set; then running turns get `grace` seconds."""
+    """Serves until `stop` is set; then running turns get `grace` seconds, and those that are left are broken off with an error."""
     config = uvicorn.Config(
         app,
         http="httptools",
@@ -198,6 +200,8 @@ def build(settings: Settings) -> tuple[Model, Engine]:
         tool_call_parser=settings.tool_call_parser,
         reasoning_parser=settings.reasoning_parser,
     )
+    if not choice.path.exists():
+        raise ConfigError(f"{choice.path} does not exist; --model-path takes a .gguf file, or a folder with tokenizer.json")
     if settings.engine == "mock":
         return build_mock(settings, choice)
     if not is_gguf(choice.path):

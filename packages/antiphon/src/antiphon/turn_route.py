@@ -1,6 +1,7 @@
 """The route of a turn: body in, stream or unary body out. Both seams are here: what the wire sent and what the wire gets."""
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator
@@ -8,7 +9,7 @@ from contextlib import aclosing
 
 from starlette.types import Receive, Scope, Send
 
-from antiphon.http import ClientGone, Disconnect, EventStream, headers_of, read_json_body, send_response
+from antiphon.http import ClientGone, Disconnect, EventStream, headers_of, printable, read_json_body, send_response
 from antiphon.pipeline import Pipeline, Prepared
 from antiphon.surfaces import Call, Projector, Surface
 from antiphon_turns import Event, StopReason, TurnEnd
@@ -21,6 +22,10 @@ Headers = list[tuple[str, str]]
 
 # A failing engine is worth a real HTTP status, so headers wait this long for its first tokens, and no longer.
 START_GRACE_SECONDS = 0.5
+
+STOP_NOTE_SECONDS = 0.5
+
+FAULT = "the server hit a fault of its own; its log has the details"
 
 
 class TurnRoute:
@@ -49,12 +54,12 @@ class TurnRoute:
         except ClientGone:
             return
         except asyncio.CancelledError:  # only a stop that waits no longer comes here; the client gets an end it understands
-            await answer.refuse(WorkerUnavailable("the server is stopping; try again when it is back"))
+            await answer.refuse_quickly(WorkerUnavailable("the server is stopping; try again when it is back"))
         except AntiphonError as error:
             await answer.refuse(error)
         except Exception:  # the wire seam: nothing may leave a client without an answer
             log.exception("%s %s failed", self._surface.name, answer.request_id)
-            await answer.refuse(InternalError("the server hit a fault of its own; its log has the details"))
+            await answer.refuse(InternalError(FAULT))
 
 
 class Answer:
@@ -129,13 +134,20 @@ class Answer:
 
     async def refuse(self, error: AntiphonError) -> None:
         """An error response, or an in-band error when the stream is open already."""
-        log.warning("%s %s: %s", self._surface.name, self.request_id, error.message)
+        log.warning("%s %s: %s", self._surface.name, self.request_id, printable(error.message))
         if self._stream is not None and self._projector is not None:
             await self._stream.write(self._projector.fail(error))
             await self._stream.close()
             return
         status, headers, body = self._surface.error(error, self.request_id)
         await send_response(self._send, status, headers.items(), body)
+
+    async def refuse_quickly(self, error: AntiphonError) -> None:
+        """The same for a client that may have stopped reading: after a moment it is left alone."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STOP_NOTE_SECONDS):
+                await self.refuse(error)
+        self.abandon()
 
     def abandon(self) -> None:
         """Stops what still runs for a client that has gone."""

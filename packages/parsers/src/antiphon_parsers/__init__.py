@@ -2,7 +2,7 @@
 
 from antiphon_parsers.detection import Detection, adapt, detect
 from antiphon_parsers.grammar import Grammar, ReasoningMarkers
-from antiphon_parsers.parser import Parser
+from antiphon_parsers.parser import Parser, opening_of
 from antiphon_parsers.registry import ModelFormat, compose, resolve
 
-__all__ = ["Detection", "Grammar", "ModelFormat", "Parser", "ReasoningMarkers", "adapt", "compose", "detect", "resolve"]
+__all__ = ["Detection", "Grammar", "ModelFormat", "Parser", "ReasoningMarkers", "adapt", "compose", "detect", "opening_of", "resolve"]

@@ -6,6 +6,7 @@ kept; where no declared type fits, the text stays a string.
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Literal, cast
 
 from antiphon_turns.json_scan import MAX_DEPTH, JsonScanner
@@ -28,20 +29,26 @@ def json_string(text: str) -> str:
 def declared_types(schema: object, root: dict[str, object]) -> frozenset[JsonType]:
     """Every type the schema allows, through anyOf, oneOf, allOf, $ref, enum and const. Empty: it says nothing."""
     found: set[str] = set()
+    for node in branches(schema, root):
+        found.update(_own_types(node))
+    return frozenset(cast("set[JsonType]", found & _TYPES))
+
+
+def branches(schema: object, root: dict[str, object]) -> Iterator[dict[str, object]]:
+    """The schema and all it is made of through anyOf, oneOf, allOf and $ref; bounded, for schemas that refer to themselves."""
     queue, steps = [schema], 0
     while queue and steps < _MAX_REFS * 8:
         steps += 1
         node = queue.pop()
         if not isinstance(node, dict):
             continue
-        found.update(_own_types(node))
+        yield node
         for word in ("anyOf", "oneOf", "allOf"):
-            branches = node.get(word)
-            if isinstance(branches, list):
-                queue.extend(branches[:_MAX_REFS])
+            parts = node.get(word)
+            if isinstance(parts, list):
+                queue.extend(parts[:_MAX_REFS])
         if isinstance(node.get("$ref"), str):
             queue.append(_follow(node["$ref"], root))
-    return frozenset(cast("set[JsonType]", found & _TYPES))
 
 
 def _own_types(node: dict[str, object]) -> set[str]:

@@ -46,9 +46,8 @@ class CallSyntax(Protocol):
 
 
 class Grammar(msgspec.Struct, frozen=True, kw_only=True):
-    """What a parser must know. `assistant_header` is where a raw prompt tail is cut (Opening "rendered")."""
+    """What a parser must know."""
 
-    assistant_header: str = ""
     reasoning: ReasoningMarkers | None = None
     calls: CallSyntax | None = None
 

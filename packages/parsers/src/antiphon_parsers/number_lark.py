@@ -1,5 +1,6 @@
 """Regular expressions for JSON numbers within bounds and of bounded length."""
 
+from decimal import Decimal
 from math import ceil, floor
 
 _MAX_MULTIPLES = 256
@@ -34,7 +35,7 @@ def number_regex(low: float | None, high: float | None, *, digits: int) -> str:
 
 
 def _scaled(value: float, places: int, *, up: bool) -> int:
-    exact: float = round(value * 10**places, 3)
+    exact = Decimal(repr(value)).scaleb(places)
     return ceil(exact) if up else floor(exact)
 
 

@@ -8,7 +8,7 @@ from antiphon_parsers.engine.prose import Prose
 from antiphon_parsers.engine.state import State
 from antiphon_parsers.engine.tools import ToolTable
 from antiphon_parsers.grammar import Grammar
-from antiphon_turns import Event, FinishReason, Opening, Tool
+from antiphon_turns import Event, FinishReason, Frame, Opening, Tool
 from antiphon_turns.errors import InternalError
 
 
@@ -25,7 +25,7 @@ class Parser:
         in_reasoning = opening.kind == "reasoning" and grammar.reasoning is not None
         self._state: State = Prose("reasoning", grammar, table, strip=1) if in_reasoning else Prose("text", grammar, table)
         if opening.kind == "rendered":
-            self._read_opening(opening.text, grammar)
+            self._read_opening(opening.text)
 
     @property
     def in_reasoning(self) -> bool:
@@ -64,14 +64,19 @@ class Parser:
         while (following := self._state.advance(self._cursor, self._out)) is not None:
             self._state = following
 
-    def _read_opening(self, text: str, grammar: Grammar) -> None:
+    def _read_opening(self, text: str) -> None:
         """Brings the machine into the state the prompt left (I11)."""
-        header = grammar.assistant_header
-        if header and header in text:
-            text = text[text.rindex(header) + len(header) :]
-        self._received = len(text)
+        self._received = self._cursor.prompt_end = len(text)
         self._cursor.push(text)
         self._run()
-        if isinstance(self._state, Prose):
-            self._state.forget(self._cursor)
         self._out.restart()
+
+
+def opening_of(prompt_tail: str, frame: Frame) -> Opening:
+    """The opening that the end of a raw prompt leaves, for callers that have nothing but its text: what stands behind the
+    last assistant header, or behind the last end of turn where no header follows it."""
+    header, end = frame.assistant_header, frame.end_of_turn
+    start = prompt_tail.rfind(header) + len(header) if header and header in prompt_tail else 0
+    if end and end in prompt_tail[start:]:
+        start = prompt_tail.rfind(end) + len(end)
+    return Opening("rendered", prompt_tail[start:])

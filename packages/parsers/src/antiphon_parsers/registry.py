@@ -69,7 +69,7 @@ def compose(tools: ToolPart, reasoning: ReasoningPart | None) -> ModelFormat:
     )
     return ModelFormat(
         family=family,
-        grammar=Grammar(assistant_header=tools.frame.assistant_header, reasoning=markers, calls=tools.calls),
+        grammar=Grammar(reasoning=markers, calls=tools.calls),
         writer=FormatWriter(tools, markers),
         names=(tools.name if tools.calls else None, reasoning.name if reasoning else None),
         call_format=tools.call_format,

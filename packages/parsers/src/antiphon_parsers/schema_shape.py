@@ -7,6 +7,7 @@ Recursion is unrolled to `MAX_DEPTH` and then pruned where the schema allows it.
 import json
 import re
 from collections.abc import Sequence
+from math import inf, nextafter
 from typing import Any, Literal, TypeGuard
 
 import msgspec
@@ -237,7 +238,28 @@ class _Reader:
         if free is not False and "patternProperties" not in schema:
             extra = self.read(free, depth + 1)
         extra = None if isinstance(extra, Never) else extra
-        return Mapping(tuple(members), extra, _size(schema.get("minProperties")) or 0, _size(schema.get("maxProperties")))
+        low = _size(schema.get("minProperties")) or 0
+        return Mapping(_enough(members, low, _dependents(schema)), extra, low, _size(schema.get("maxProperties")))
+
+
+def _enough(members: Sequence[Member], low: int, dependents: set[str]) -> tuple[Member, ...]:
+    """The members with so many required that every object of them has `low` and no dependency is unmet: narrower than
+    the schema, and always inside it."""
+    chosen = {member.key for member in members if member.required or member.key in dependents}
+    for member in members:
+        if len(chosen) < low:
+            chosen.add(member.key)
+    return tuple(Member(member.key, member.shape, member.key in chosen) for member in members)
+
+
+def _dependents(schema: dict[str, Any]) -> set[str]:
+    """Names that other members require."""
+    found: set[str] = set()
+    for word in ("dependentRequired", "dependencies"):
+        rules = schema.get(word)
+        for names in rules.values() if isinstance(rules, dict) else ():
+            found.update(name for name in (names if isinstance(names, list) else ()) if isinstance(name, str))
+    return found
 
 
 def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -334,10 +356,10 @@ def _number(schema: dict[str, Any], kind: Literal["integer", "number"]) -> Shape
         over, under = (low if over is True else None), (high if under is True else None)
     step = 1 if kind == "integer" else 1e-6
     if _is_number(over):
-        edge = (over // 1 + 1) if kind == "integer" else over + step
+        edge = (over // 1 + 1) if kind == "integer" else max(over + step, nextafter(over, inf))
         low = edge if low is None else max(low, edge)
     if _is_number(under):
-        edge = -((-under) // 1) - 1 if kind == "integer" else under - step
+        edge = -((-under) // 1) - 1 if kind == "integer" else min(under - step, nextafter(under, -inf))
         high = edge if high is None else min(high, edge)
     multiple = schema.get("multipleOf")
     whole = int(multiple) if _is_number(multiple) and multiple == int(multiple) and multiple > 0 else None

@@ -1,5 +1,6 @@
 """What clients do to past calls, undone: rewritten ids and broken arguments."""
 
+import re
 from collections.abc import Iterable
 
 import msgspec
@@ -9,6 +10,8 @@ from antiphon_turns.ids import fold
 RAW_KEY = "raw_arguments"
 """Key that holds arguments which are not a JSON object, so that a past call stays an object without losing a byte."""
 
+_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[,:]|[^\s",:]+', re.DOTALL)
+_SPACED = {",": ", ", ":": ": "}
 _NOTHING = frozenset({"", "null", "{}", "[]", '""'})
 
 
@@ -38,11 +41,20 @@ def argument_text(text: str) -> str:
 
 
 def input_text(raw: bytes) -> str:
-    """The same for an already parsed value: an object verbatim; a string is taken as argument text."""
+    """The same for an already parsed value: an object in the spacing that models write; a string is taken as argument text."""
     text = raw.decode().strip()
     if text.startswith('"'):
         return argument_text(msgspec.json.decode(raw, type=str))
-    return argument_text(text)
+    return respaced(argument_text(text))
+
+
+def respaced(text: str) -> str:
+    """Valid JSON with one blank behind each comma and colon and no other white space between tokens; strings and numbers
+    keep their spelling.
+
+    Clients parse a call's arguments and send them back as compact JSON. Models are trained on this spacing (`json.dumps`), so it
+    is what they most likely sampled, and a prompt that spells a past call the same way keeps the prefix."""
+    return "".join(_SPACED.get(token, token) for token in _JSON_TOKEN.findall(text))
 
 
 def is_object(text: str) -> bool:

@@ -7,15 +7,15 @@ from antiphon_turns import AssistantMessage, CallSegment, Message, ReasoningSegm
 
 def replayed(messages: Sequence[Message], policy: ReplayPolicy) -> list[tuple[Segment, ...]]:
     """The segments each message brings into the prompt; () for all that are not assistant turns."""
-    since = _kept_since(messages, policy)
+    since = kept_since(messages, policy)
     return [
         () if not isinstance(message, AssistantMessage) else message.segments if index > since else _without_reasoning(message)
         for index, message in enumerate(messages)
     ]
 
 
-def _kept_since(messages: Sequence[Message], policy: ReplayPolicy) -> int:
-    """Turns behind this index keep their reasoning."""
+def kept_since(messages: Sequence[Message], policy: ReplayPolicy) -> int:
+    """Turns behind this index keep their reasoning, and what the prompt opened them with."""
     if policy.keep == "all":
         return -1
     if policy.keep == "none":

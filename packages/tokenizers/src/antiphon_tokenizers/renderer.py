@@ -1,12 +1,12 @@
 """From a turn request to prompt pieces and the opening."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from antiphon_tokenizers.escape import Markers, StandIns, client_strings, escape_message, escape_tool, template_tool
-from antiphon_tokenizers.history import replayed
+from antiphon_tokenizers.history import kept_since, replayed
 from antiphon_tokenizers.jsontext import FixedObject
 from antiphon_tokenizers.messages import natural_turn, template_messages
 from antiphon_tokenizers.probe import call_message
@@ -18,8 +18,9 @@ from antiphon_turns.errors import InvalidRequest
 
 
 class Rendered(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt before encoding. `pieces`: an int is a trusted control token's id, a str is text that is never control.
-    `opening` is the text behind the last trusted assistant header, as the model sees it. `text` is the whole prompt."""
+    """A prompt before encoding. `pieces`: an int is a trusted control token's id, a str is text that is never control; a
+    past turn begins a piece where the model once began to speak, so that no token spans that place (I9). `opening` is
+    the text behind the last trusted assistant header, as the model sees it. `text` is the whole prompt."""
 
     pieces: tuple[int | str, ...]
     opening: str
@@ -42,6 +43,7 @@ class Renderer:
         self._markers = Markers(tokenizer.control_tokens, (*family.markers, *frame.stop_tokens, frame.assistant_header, frame.end_of_turn))
         self._avoid = template.text + self._markers.joined
         self._tools: dict[tuple[Tool, ...], tuple[tuple[tuple[str, str], ...], list[FixedObject]]] = {}
+        self._leads: dict[bytes, str] = {}
         self._frame_plain = self._probe_frame(_PLAIN)
         with_calls = self._probe_frame(_WITH_CALLS)
         without = self._probe_frame(_WITHOUT_CALLS)
@@ -61,23 +63,30 @@ class Renderer:
         last = messages[-1] if messages else None
         prefill = last if isinstance(last, AssistantMessage) else None
         variables = self._variables(request, stand_ins)
-        past = _Past(messages if prefill is None else messages[:-1], native, tool_list)
+        history = messages if prefill is None else messages[:-1]
+        seam = stand_ins.reserve() if any(isinstance(message, AssistantMessage) for message in history) else ""
+        past = _Past(history, native, tool_list, seam)
         spliced, anomalies = self._conversation(past, variables, stand_ins)
         text, start = self._open(spliced, anomalies)
+        opening = text[start:]
         if prefill is not None:
-            text = text[:start] + self._closed_opening(prefill, past, request, stand_ins) + self._writer.write(prefill.segments)
-        pieces: list[int | str] = []
-        for place, piece in enumerate(self._tokenizer.split(text)):
-            if place % 2:
-                pieces.append(self._tokenizer.control_tokens[piece])
-            elif piece:
-                pieces.append(stand_ins.unescape(piece))
+            opening = self._closed_opening(prefill, past, request, stand_ins) + self._writer.write(prefill.segments)
+        # What the template opens a turn with now, it has opened the past ones with.
+        seam, opened = past.seam, text[start:]
+        text = (text[:start].replace(seam + opened, opened + seam) if seam else text[:start]) + opening
         return Rendered(
-            pieces=tuple(pieces),
-            opening=stand_ins.unescape(text[start:]),
-            text=stand_ins.unescape(text),
+            pieces=tuple(self._pieces(text, seam, stand_ins)),
+            opening=stand_ins.unescape(opening),
+            text=stand_ins.unescape(text.replace(seam, "") if seam else text),
             anomalies=tuple(anomalies),
         )
+
+    def _pieces(self, text: str, seam: str, stand_ins: StandIns) -> Iterator[int | str]:
+        for place, piece in enumerate(self._tokenizer.split(text)):
+            if place % 2:
+                yield self._tokenizer.control_tokens[piece]
+            else:
+                yield from (stand_ins.unescape(part) for part in (piece.split(seam) if seam else (piece,)) if part)
 
     def _variables(self, request: TurnRequest, stand_ins: StandIns, *, thinking: str | None = None) -> dict[str, Any]:
         switches = self._family.switches
@@ -87,7 +96,10 @@ class Renderer:
             message = f"chat_template_kwargs that are not open to clients here: {', '.join(refused)} (open: {allowed})"
             raise InvalidRequest(message, param="chat_template_kwargs")
         modes = {"on": switches.thinking_on, "off": switches.thinking_off, "default": {}}
-        client = stand_ins.escape_whole(request.template_kwargs)
+        try:
+            client = stand_ins.escape_whole(request.template_kwargs)
+        except RecursionError as error:
+            raise InvalidRequest("chat_template_kwargs: nested too deeply", param="chat_template_kwargs") from error
         if thinking is not None:
             return {**switches.agent, **client, **modes[thinking]}
         return {**switches.agent, **modes[request.thinking.mode], **client}
@@ -113,7 +125,12 @@ class Renderer:
         turns = [index for index, message in enumerate(past.messages) if isinstance(message, AssistantMessage)]
         mark = stand_ins.reserve() if turns else ""
         slots = {index: f"{mark}{index}{mark}" for index in turns if self._has_frame(segments[index])}
-        written = {slot: self._writer.write(segments[index]) for index, slot in slots.items()}
+        lead = self._no_reasoning(variables) if turns else ""
+        since = kept_since(past.messages, self._family.replay)
+        written = {
+            slot: past.seam + (lead if index > since and not _reasons_first(segments[index]) else "") + self._writer.write(segments[index])
+            for index, slot in slots.items()
+        }
         while True:
             text = self._render(past, segments, slots, variables)
             spliced = splice(text, {slot: written[slot] for slot in slots.values()}, self._family.frame)
@@ -158,7 +175,38 @@ class Renderer:
         variables = self._variables(request, stand_ins, thinking="off")
         spliced, anomalies = self._conversation(past, variables, stand_ins)
         text, start = self._open(spliced, anomalies)
-        return text[start:]
+        return self._closed(text[start:])
+
+    def _no_reasoning(self, variables: dict[str, Any]) -> str:
+        """What stands before the first word of a turn without reasoning, where the template opens turns with anything
+        at all: the prompt that was sampled from held it."""
+        if not self._family.switches.thinking_off:
+            return ""
+        key = msgspec.json.encode(variables)
+        known = self._leads.get(key)
+        if known is None:
+            off = {**variables, **self._family.switches.thinking_off}
+            now = self._opening_alone(variables)
+            known = self._closed(self._opening_alone(off) or now) if now else ""
+            if len(self._leads) >= _KEPT_LEADS:
+                self._leads.clear()
+            self._leads[key] = known
+        return known
+
+    def _closed(self, opening: str) -> str:
+        """The opening with its reasoning block closed, for templates that open one whatever they are told."""
+        before, _, behind = self._writer.write((ReasoningSegment("qzthought"),)).partition("qzthought")
+        opener, closer = before.strip(), behind.strip()
+        is_open = opener and closer and opening.rfind(opener) > opening.rfind(closer)
+        return opening + behind.lstrip("\n") if is_open else opening
+
+    def _opening_alone(self, variables: dict[str, Any]) -> str:
+        try:
+            text = self._template.render([{"role": "user", "content": "qzuser1"}], None, **variables, add_generation_prompt=True)
+        except InvalidRequest:
+            return ""
+        _, header, opening = text.rpartition(self._family.frame.assistant_header)
+        return opening if header else ""
 
     def _has_frame(self, segments: Sequence[Segment]) -> bool:
         calls = any(isinstance(segment, CallSegment) for segment in segments)
@@ -178,14 +226,21 @@ class Renderer:
 
 
 class _Past(msgspec.Struct, frozen=True):
-    """What stands before the turn that is asked for, escaped. At most one of `tools` and `tool_list` is set."""
+    """What stands before the turn that is asked for, escaped. At most one of `tools` and `tool_list` is set. `seam` is the
+    character that is put where past turns begin."""
 
     messages: list[Message]
     tools: list[FixedObject] | None
     tool_list: str | None
+    seam: str
 
 
 _KEPT_TOOL_LISTS = 64
+_KEPT_LEADS = 64
+
+
+def _reasons_first(segments: Sequence[Segment]) -> bool:
+    return bool(segments) and isinstance(segments[0], ReasoningSegment)
 
 
 def _probe_conversation(turn: dict[str, Any], result_role: str) -> list[dict[str, Any]]:

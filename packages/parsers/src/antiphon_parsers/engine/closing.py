@@ -12,8 +12,8 @@ from antiphon_turns import SegmentStatus
 class AfterBody:
     """The body is complete; the call leaves at its closing marker, or as soon as that cannot come any more.
 
-    `tail` is the last argument text. Characters of `surplus` between body and marker are dropped. A marker of
-    `chain` ends the call and begins another in the same block.
+    `tail` is the last argument text. Characters of `surplus` between body and marker are dropped, and so are
+    `surplus_markers`. A marker of `chain` ends the call and begins another in the same block.
     """
 
     in_reasoning = False
@@ -26,6 +26,7 @@ class AfterBody:
         tail: str,
         status: SegmentStatus,
         surplus: str = "",
+        surplus_markers: tuple[str, ...] = (),
         chain: tuple[str, Callable[[Prose], State]] | None = None,
     ) -> None:
         self._prose = prose
@@ -33,13 +34,18 @@ class AfterBody:
         self._tail = tail
         self._status = status
         self._surplus = surplus
+        self._surplus_markers = surplus_markers
         self._chain = chain
 
     def advance(self, cursor: Cursor, out: Emitter) -> State | None:
-        markers = (self._closer,) if self._chain is None else (self._closer, self._chain[0])
-        found = cursor.peek(cursor.at, markers, ignoring=self._surplus)
+        chain = () if self._chain is None else (self._chain[0],)
+        found = cursor.peek(cursor.at, (self._closer, *self._surplus_markers, *chain), ignoring=self._surplus)
         if found is Peek.PENDING:
             return None
+        if isinstance(found, Found) and found.literal in self._surplus_markers:
+            out.anomaly("stray_marker", found.literal)
+            cursor.at = found.end
+            return self
         if isinstance(found, Found) and found.literal == self._closer:
             if cursor.text[cursor.at : found.start].strip():
                 out.anomaly("surplus_braces", cursor.text[cursor.at : found.start].strip())

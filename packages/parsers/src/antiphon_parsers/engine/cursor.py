@@ -35,14 +35,16 @@ class Found(NamedTuple):
 
 
 class Cursor:
-    """`text[at:]` is what is left. `finish` is the reason once no more text can come."""
+    """`text[at:]` is what is left. `finish` is the reason once no more text can come. Text before the position `prompt_end`
+    in the whole turn belongs to the prompt."""
 
-    __slots__ = ("_base", "at", "finish", "text")
+    __slots__ = ("_base", "at", "finish", "prompt_end", "text")
 
     def __init__(self) -> None:
         self.text = ""
         self.at = 0
         self.finish: FinishReason | None = None
+        self.prompt_end = 0
         self._base = 0
 
     def push(self, text: str) -> None:

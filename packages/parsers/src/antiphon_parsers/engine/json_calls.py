@@ -13,7 +13,7 @@ from antiphon_parsers.engine.cursor import Cursor, Found, Peek
 from antiphon_parsers.engine.cut import cut_attempt, cut_call
 from antiphon_parsers.engine.emitter import Emitter
 from antiphon_parsers.engine.json_members import ArgumentObject, ArgumentString, Member, Name, NoArguments, Skipped, StringMember
-from antiphon_parsers.engine.prose import Mention
+from antiphon_parsers.engine.prose import Mention, Prose
 from antiphon_parsers.engine.state import State
 
 HELD_LIMIT = 1 << 20
@@ -104,7 +104,15 @@ class Envelope:
             self._take(cursor, cursor.at + 1)
             self._step = self._key
             return self
-        return self._fail(cursor, out) if char else None
+        if not char:
+            return None
+        doubled = self._mention.doubled(cursor, cursor.at)
+        if doubled is Peek.PENDING:
+            return None
+        if isinstance(doubled, Found):
+            cursor.unread("".join(self._raw))
+            return self._mention.drop(cursor, out)
+        return self._fail(cursor, out)
 
     def _key(self, cursor: Cursor, out: Emitter) -> State | None:
         char = self._next_char(cursor)
@@ -237,7 +245,12 @@ class Envelope:
             tail=self._arguments.tail,
             status="recovered" if repaired else "complete",
             surplus="}]",
+            chain=("{", self._chained),
         )
+
+    def _chained(self, prose: Prose) -> State:
+        """Another object in the same block."""
+        return Envelope(self._syntax, Mention(prose, "", 0, line_start=True))
 
     def _begin_call(self, cursor: Cursor, out: Emitter) -> None:
         """Once the name is known and the arguments are an object, this is a call."""

@@ -125,11 +125,14 @@ class LenientJson:
         return at + 1
 
     def _drop_comma(self) -> bool:
-        text = "".join(self._out)
+        text = ""  # the end of what came out; never all of it, so that many commas stay linear
+        while self._out and "," not in text and len(text) <= SPACE_LIMIT:
+            text = self._out.pop() + text
         comma = text.rfind(",")
         if comma < 0 or len(text) - comma > SPACE_LIMIT:
+            self._out.append(text)
             return False
-        self._out = [text[:comma] + text[comma + 1 :]]
+        self._out += [text[:comma], text[comma + 1 :]]
         self._scanner.recover()
         self._scanner.retract_comma()
         self.repaired = True

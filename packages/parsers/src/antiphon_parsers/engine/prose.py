@@ -17,7 +17,7 @@ reasoning   call opener                a call of a known tool is attempted; refu
 from functools import lru_cache
 from typing import Literal
 
-from antiphon_parsers.engine.cursor import Cursor, Found, MarkerSet
+from antiphon_parsers.engine.cursor import Cursor, Found, MarkerSet, Peek
 from antiphon_parsers.engine.emitter import Emitter
 from antiphon_parsers.engine.state import State
 from antiphon_parsers.engine.tools import ToolTable
@@ -63,6 +63,8 @@ class Prose:
         self._strip = strip
         self._blank: list[str] = []
         self._last = ""
+        self._filled = False
+        self._ignored = False
         self._refused: list[Refused] = []
 
     @property
@@ -104,21 +106,21 @@ class Prose:
 
     def refuse(self, cursor: Cursor, out: Emitter, size: int, *, as_what: Refused) -> State:
         """An attempted call was none: the next `size` characters, its marker, are prose."""
-        self._refused.append(as_what)
+        if size:
+            self._refused.append(as_what)
         self._strip = 0
         self._write(cursor, out, cursor.at + size)
+        return self
+
+    def drop_doubled(self, cursor: Cursor, out: Emitter, size: int, marker: str) -> State:
+        """The same opener follows directly: the next `size` characters mean nothing."""
+        cursor.at += size
+        out.anomaly("stray_marker", marker)
         return self
 
     def after_call(self) -> "Prose":
         """The state behind a call block."""
         return Prose("text", self.grammar, self.tools, strip=1)
-
-    def forget(self, cursor: Cursor) -> None:
-        """What was read belongs to the prompt: white space held back here must not come out."""
-        self._blank = []
-        if cursor.text.startswith("\n", cursor.at):
-            cursor.at += 1
-            self._last = "\n"
 
     def _strip_framing(self, cursor: Cursor) -> bool:
         while self._strip and cursor.text.startswith("\n", cursor.at):
@@ -133,8 +135,15 @@ class Prose:
         if end <= cursor.at:
             return
         text = cursor.text[cursor.at : end]
+        prompted = cursor.prompt_end - cursor.offset()
         cursor.at = end
         self._last = text[-1]
+        if not text.isspace():
+            self._filled, self._ignored = True, False
+        if prompted > 0:
+            text = text[prompted:]
+            if not text:
+                return
         if not out.is_open:
             if text.isspace():
                 self._blank.append(text)
@@ -153,7 +162,7 @@ class Prose:
     def _repeat(self, cursor: Cursor, out: Emitter, found: Found) -> State:
         self._write(cursor, out, found.start)
         cursor.at = found.end
-        if out.is_open:
+        if self._filled:
             out.anomaly("stray_marker", found.literal)
         else:
             self._strip = 1
@@ -174,9 +183,10 @@ class Prose:
         calls = self.grammar.calls
         lead = _before_newline(cursor, found)
         self._write(cursor, out, lead)
-        line_start = lead < found.start or not out.is_open or self._last == "\n"
+        line_start = not self._ignored and (lead < found.start or not self._filled or self._last == "\n")
         if calls is None or (self.in_reasoning and calls.line_start_in_reasoning and not line_start):
             self._write(cursor, out, found.end)
+            self._ignored = True  # what follows directly belongs to it
             return self
         return calls.attempt(Mention(self, found.literal, found.start - lead, line_start=line_start))
 
@@ -222,6 +232,14 @@ class Mention:
         following = cursor.text[cursor.at + self.size : cursor.at + self.size + 1]
         mention = not self.line_start and following in _BREAKS
         return self.prose.refuse(cursor, out, self.size, as_what="mention" if mention else "block")
+
+    def doubled(self, cursor: Cursor, at: int) -> Found | Peek:
+        """Whether the same opener follows at `at`, as it does when a block is opened twice."""
+        return cursor.peek(at, (self.marker,)) if self.marker and self.line_start else Peek.ABSENT
+
+    def drop(self, cursor: Cursor, out: Emitter) -> State:
+        """It was doubled. The cursor must stand at the lead."""
+        return self.prose.drop_doubled(cursor, out, self.size, self.marker)
 
     def is_named_only(self, cursor: Cursor) -> bool:
         """Given that nothing stands behind the marker: whether the turn ended as a sentence does that only names it."""

@@ -5,13 +5,15 @@ from collections.abc import Iterable
 
 import msgspec
 
-from antiphon_parsers.coercion import JsonType, declared_types
+from antiphon_parsers.coercion import JsonType, branches, declared_types
 from antiphon_turns import Tool
 
 NAME_SLACK = 64
 """Characters by which a name may be longer than the longest declared one (I7)."""
 
 _NAME = re.compile(r"""[^\s<>"'=\ud800-\udfff]+""")
+# What may be a name where quotes set it off: anything but markup and control characters.
+_QUOTED_NAME = re.compile(r"(?! )[^<>\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+(?<! )")
 
 
 class Parameters:
@@ -19,9 +21,28 @@ class Parameters:
 
     def __init__(self, tool: Tool | None) -> None:
         self._schema = _schema(tool)
-        properties = self._schema.get("properties")
-        self._properties = properties if isinstance(properties, dict) else {}
+        self._properties: dict[str, list[object]] = {}
+        self._others: list[object] = []
+        for node in branches(self._schema, self._schema):
+            self._declare(node)
         self.longest = max(map(len, self._properties), default=0)
+        self._odd = tuple(name for name in self._properties if name and _NAME.fullmatch(name) is None)
+
+    def _declare(self, node: dict[str, object]) -> None:
+        properties, patterns = node.get("properties"), node.get("patternProperties")
+        for name, schema in properties.items() if isinstance(properties, dict) else ():
+            self._properties.setdefault(name, []).append(schema)
+        self._others.append(node.get("additionalProperties"))
+        self._others += patterns.values() if isinstance(patterns, dict) else ()
+
+    def key_end(self, text: str, at: int) -> int:
+        """Where the parameter name that begins at `at` ends, as far as it is there; `at` when none does. A declared name
+        may hold what other names may not, spaces for instance."""
+        for name in self._odd:
+            piece = text[at : at + len(name) + 1]
+            if f"{name}>".startswith(piece) and (len(piece) > len(name) or at + len(piece) == len(text)):
+                return at + min(len(piece), len(name))
+        return name_end(text, at)
 
     @property
     def any_declared(self) -> bool:
@@ -34,8 +55,8 @@ class Parameters:
 
     def types(self, name: str) -> frozenset[JsonType]:
         """The JSON types the schema allows for it; empty when it says nothing."""
-        schema = self._properties.get(name, self._schema.get("additionalProperties"))
-        return declared_types(schema, self._schema)
+        schemas = self._properties.get(name, self._others)
+        return frozenset[JsonType]().union(*(declared_types(schema, self._schema) for schema in schemas))
 
 
 class ToolTable:
@@ -57,7 +78,7 @@ class ToolTable:
         """Whether this may be the name of a call: a declared one or, unless `only_known`, any plausible one."""
         if name in self._tools:
             return True
-        return not only_known and len(name) <= self.longest + NAME_SLACK and _NAME.fullmatch(name) is not None
+        return not only_known and len(name) <= self.longest + NAME_SLACK and _QUOTED_NAME.fullmatch(name) is not None
 
     def parameters(self, name: str) -> Parameters:
         """The parameters of a tool."""

@@ -69,7 +69,12 @@ class FunctionTag:
     def advance(self, cursor: Cursor, out: Emitter) -> State | None:
         header = self._read(cursor)
         if header is None:
-            return self._mention.refuse(cursor, out)
+            end = cursor.at + self._mention.size
+            doubled = self._mention.doubled(cursor, end)
+            # What follows tells a block from a mention, so it must be there.
+            if doubled is Peek.PENDING or (end == len(cursor.text) and cursor.finish is None):
+                return None
+            return self._mention.drop(cursor, out) if isinstance(doubled, Found) else self._mention.refuse(cursor, out)
         self._name = header.name
         if header.end is None or header.name is None:
             named = self._mention.is_named_only(cursor) and not cursor.text[cursor.at + self._mention.size :].strip()
@@ -142,6 +147,7 @@ class Body:
             closer=syntax.wrapper_close,
             tail=self._arguments.closing,
             status="recovered" if self._arguments.recovered else "complete",
+            surplus_markers=(syntax.function_close, syntax.parameter_close),
             chain=(syntax.function_open, self._chained),
         )
 
@@ -160,7 +166,7 @@ class Body:
 
     def _parameter(self, cursor: Cursor, out: Emitter, found: Found) -> State | None:
         arguments = self._arguments
-        end = name_end(cursor.text, found.end)
+        end = arguments.parameters.key_end(cursor.text, found.end)
         key = cursor.text[found.end : end]
         bound = arguments.parameters.longest + NAME_SLACK
         if end == len(cursor.text) and len(key) <= bound:
@@ -169,16 +175,20 @@ class Body:
             cursor.at = found.end
             out.anomaly("dropped_parameter")
             return Value(self._syntax, self, DroppedValue())
-        if end + 1 == len(cursor.text) and cursor.finish is None:
+        lead = cursor.text[end + 1 : end + 3]
+        if lead in ("", "\r") and cursor.finish is None:
             return None
-        cursor.at = end + 2 if cursor.text.startswith("\n", end + 1) else end + 1
-        return Value(self._syntax, self, arguments.begin(key, out))
+        framing = next((feed for feed in ("\r\n", "\n") if lead.startswith(feed)), "")
+        cursor.at = end + 1 + len(framing)
+        return Value(self._syntax, self, arguments.begin(key, out), framing=framing)
 
-    def opens_parameter(self, cursor: Cursor, found: Found) -> bool | None:
+    def opens_parameter(self, cursor: Cursor, found: Found, *, framed: bool) -> bool | None:
         """Whether a parameter tag inside a value begins the next parameter (the value's closer is missing): it must be
-        whole, and declared and new. None while undecided."""
+        whole, declared and new and, in a value that began on a line of its own, do the same. None while undecided."""
         parameters = self._arguments.parameters
-        end = name_end(cursor.text, found.end)
+        if framed and found.literal == self._syntax.parameter_open:
+            return False
+        end = parameters.key_end(cursor.text, found.end)
         key = cursor.text[found.end : end]
         if end == len(cursor.text):
             undecided = cursor.finish is None and len(key) <= parameters.longest + NAME_SLACK
@@ -197,11 +207,12 @@ class Value:
 
     in_reasoning = False
 
-    def __init__(self, syntax: XmlCalls, body: Body, sink: Sink) -> None:
+    def __init__(self, syntax: XmlCalls, body: Body, sink: Sink, *, framing: str = "") -> None:
         self._syntax = syntax
         self._body = body
         self._sink = sink
-        self._markers = value_markers(syntax)
+        self._framed = framing != ""
+        self._markers = value_markers(syntax, ("", "\n", framing) if framing else ("", "\n"))
 
     def advance(self, cursor: Cursor, out: Emitter) -> State | None:
         found = self._markers.find(cursor.text, cursor.at)
@@ -221,7 +232,7 @@ class Value:
         self._sink.end(out)
         closed = found.literal.endswith(self._syntax.parameter_close)
         self._body.close_value(missing=not closed)
-        cursor.at = found.end if closed else found.end - len(found.literal.lstrip("\n"))
+        cursor.at = found.end if closed else found.end - len(found.literal.lstrip("\r\n"))
         return self._body
 
     def finish(self, cursor: Cursor, out: Emitter) -> bool:
@@ -230,9 +241,9 @@ class Value:
     def _ends(self, cursor: Cursor, found: Found) -> bool | None:
         """Whether the marker ends the value; None while undecided."""
         syntax = self._syntax
-        marker = found.literal.lstrip("\n")
+        marker = found.literal.lstrip("\r\n")
         if marker == syntax.parameter_open:
-            return self._body.opens_parameter(cursor, found)
+            return self._body.opens_parameter(cursor, found, framed=self._framed)
         following = cursor.peek(found.end, _followers(syntax, marker))
         if following is Peek.PENDING:
             return None
@@ -251,7 +262,7 @@ def _followers(syntax: XmlCalls, marker: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=64)
-def value_markers(syntax: XmlCalls) -> MarkerSet:
-    """What may end a value, each also with the line feed that is its framing."""
+def value_markers(syntax: XmlCalls, leads: tuple[str, ...]) -> MarkerSet:
+    """What may end a value, each with every lead that is its framing."""
     ends = (syntax.parameter_close, syntax.function_close, syntax.wrapper_close, syntax.parameter_open)
-    return MarkerSet([lead + marker for marker in ends for lead in ("", "\n")], newline=False)
+    return MarkerSet([lead + marker for marker in ends for lead in leads], newline=False)

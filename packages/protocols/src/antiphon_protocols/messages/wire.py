@@ -98,12 +98,13 @@ class WireRequest(msgspec.Struct, frozen=True, kw_only=True):
     compaction: Any = None
     fallbacks: Any = None
     inference_geo: Any = None
+    output_format: Any = None
 
 
-ACCEPTED = frozenset({"cache_control", "context_management", "betas", "service_tier", "speed", "output_format"})
+ACCEPTED = frozenset({"cache_control", "context_management", "betas", "service_tier", "speed"})
 """Known fields that change nothing here and are sent unasked."""
 
-REFUSED = ("container", "mcp_servers", "compaction", "fallbacks", "inference_geo")
+REFUSED = ("container", "mcp_servers", "compaction", "fallbacks", "inference_geo", "output_format")
 """Known fields that ask for something this server does not do."""
 
 ZERO_WIDTH = "\u200b"
