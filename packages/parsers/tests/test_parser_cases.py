@@ -17,11 +17,19 @@ CASES = Path(__file__).parent / "cases"
 # Families that exist, as the case files call them.
 TOOL_FAMILIES = frozenset(
     (
-        *("hermes", "qwen3_coder", "kimi_k2", "mistral", "mistral_pre11", "deepseek_v3", "deepseek_v3_1"),
-        *("nemotron_deci", "granite4", "phi4", "llama3_json"),
+        *("hermes", "qwen3_coder"),
+        *("glm47", "glm45", "minimax_m2", "deepseek_v4", "deepseek_v3_2", "deepseek_v41", "seed_oss", "mimo", "hy_v3"),
+        *("nemotron_nano", "nemotron_v3", "step3p5"),
+        *("kimi_k2", "mistral", "mistral_pre11", "deepseek_v3", "deepseek_v3_1", "nemotron_deci", "granite4", "phi4", "llama3_json"),
     )
 )
-REASONING_FAMILIES = frozenset(("qwen3", "kimi_k2", "kimi_k25", "kimi", "mistral", "deepseek_r1"))
+REASONING_FAMILIES = frozenset(
+    (
+        *("qwen3", "glm47", "glm45", "minimax_m2", "minimax_append_think", "deepseek_v4", "deepseek_v3_2", "deepseek_v41"),
+        *("seed_oss", "mimo", "nemotron_nano", "nemotron_v3", "step3p5", "hy_v3"),
+        *("kimi_k2", "kimi_k25", "kimi", "mistral", "deepseek_r1"),
+    )
+)
 
 
 def rows(name: str) -> list[dict[str, Any]]:

@@ -23,11 +23,15 @@ class Parser:
         self._incomplete = False
         table = ToolTable(tools)
         reasoning = grammar.reasoning if opening.kind == "reasoning" else None
-        self._state: State = (
-            Prose("reasoning", grammar, table, strip=reasoning.lead) if reasoning else Prose("text", grammar, table, first=True)
-        )
+        if reasoning is not None:
+            self._state: State = Prose("reasoning", grammar, table, strip=reasoning.lead)
+        else:
+            self._state = Prose("text", grammar, table, strip=grammar.start, first=True)
         if opening.kind == "rendered":
             self._read_opening(opening.text)
+        if grammar.preface and (opening.kind != "rendered" or opening.text.rstrip().endswith(grammar.preface)):
+            self._out.open("text")
+            self._out.delta(grammar.preface)
 
     @property
     def in_reasoning(self) -> bool:

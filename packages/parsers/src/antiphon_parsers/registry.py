@@ -9,18 +9,26 @@ from antiphon_parsers.families import (
     deepseek_r1,
     deepseek_v3,
     deepseek_v3_1,
+    dsml,
+    glm,
     granite4,
     hermes,
+    hy_v3,
     kimi,
     kimi_k2,
     llama3_json,
+    mimo,
+    minimax_m2,
     mistral,
     mistral_pre11,
+    nemotron,
     nemotron_deci,
     phi4,
     plain,
     qwen3,
     qwen3_coder,
+    seed_oss,
+    step3p5,
 )
 from antiphon_parsers.families.parts import CallFormat, ReasoningPart, ToolPart
 from antiphon_parsers.grammar import Grammar
@@ -30,14 +38,22 @@ from antiphon_turns.errors import ConfigError
 from antiphon_turns.family import ReplayPolicy, TemplateSwitches
 
 TOOL_PARTS: dict[str, ToolPart] = {
-    family.TOOLS.name: family.TOOLS
-    for family in (
-        *(hermes, qwen3_coder, kimi_k2, mistral, mistral_pre11, deepseek_v3, deepseek_v3_1),
-        *(nemotron_deci, granite4, phi4, llama3_json),
+    part.name: part
+    for part in (
+        *(hermes.TOOLS, qwen3_coder.TOOLS, glm.GLM47, glm.GLM45, minimax_m2.TOOLS, dsml.V4, dsml.V32, dsml.V41),
+        *(seed_oss.TOOLS, mimo.TOOLS, hy_v3.TOOLS),
+        *(kimi_k2.TOOLS, mistral.TOOLS, mistral_pre11.TOOLS, deepseek_v3.TOOLS, deepseek_v3_1.TOOLS),
+        *(nemotron_deci.TOOLS, granite4.TOOLS, phi4.TOOLS, llama3_json.TOOLS),
     )
 }
 REASONING_PARTS: dict[str, ReasoningPart] = {
-    family.REASONING.name: family.REASONING for family in (qwen3, kimi_k2, kimi, mistral, deepseek_r1, deepseek_v3_1, nemotron_deci)
+    part.name: part
+    for part in (
+        *(qwen3.REASONING, glm.GLM47_REASONING, glm.GLM45_REASONING, minimax_m2.REASONING, minimax_m2.APPEND_THINK),
+        *(dsml.V4_REASONING, dsml.V32_REASONING, dsml.V41_REASONING, seed_oss.REASONING, mimo.REASONING),
+        *(nemotron.REASONING, step3p5.REASONING, hy_v3.REASONING),
+        *(kimi_k2.REASONING, kimi.REASONING, mistral.REASONING, deepseek_r1.REASONING, deepseek_v3_1.REASONING, nemotron_deci.REASONING),
+    )
 }
 
 # Names of the same grammar elsewhere, folded (see `fold`).
@@ -52,12 +68,29 @@ TOOL_ALIASES = {
     "nemotron3": "qwen3_coder",
     "step3p5": "qwen3_coder",
     "nanbeige": "qwen3_coder",
+    "glm": "glm45",
+    "ling3": "glm47",
+    "minimax": "minimax_m2",
+    "hunyuan": "hy_v3",
     "kimik25": "kimi_k2",
     "llama3": "llama3_json",
     "llama4json": "llama3_json",
     "phi4minijson": "phi4",
 }
-REASONING_ALIASES = {"qwen3thinking": "qwen3", "qwen3coder": "qwen3", "kimik25": "kimi_k2", "deepseekv3": "deepseek_v3_1"}
+REASONING_ALIASES = {
+    "qwen3thinking": "qwen3",
+    "qwen3coder": "qwen3",
+    "glm": "glm45",
+    "ling3": "glm47",
+    "minimax": "minimax_m2",
+    "minimaxm2appendthink": "minimax_append_think",
+    "nemotronnano": "nemotron_v3",
+    "nemotron3": "nemotron_v3",
+    "step3": "step3p5",
+    "hunyuan": "hy_v3",
+    "kimik25": "kimi_k2",
+    "deepseekv3": "deepseek_v3_1",
+}
 
 
 class ModelFormat(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +130,9 @@ def compose(tools: ToolPart, reasoning: ReasoningPart | None) -> ModelFormat:
     )
     return ModelFormat(
         family=family,
-        grammar=Grammar(reasoning=markers, calls=tools.calls, gap=tools.gap),
+        grammar=Grammar(
+            reasoning=markers, calls=tools.calls, gap=tools.gap, start=tools.start, preface=reasoning.preface if reasoning else ""
+        ),
         writer=FormatWriter(tools, markers),
         names=(tools.name if tools.calls else None, reasoning.name if reasoning else None),
         call_format=tools.call_format,
@@ -111,6 +146,6 @@ def _look_up(kind: str, name: str | None, parts: list[str], aliases: dict[str, s
     found = known.get(fold(name))
     if found is not None:
         return found
-    near = difflib.get_close_matches(fold(name), known, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(fold(name), known, n=3, cutoff=0.6)
     suggestion = ", ".join(dict.fromkeys(known[match] for match in near)) or "none of them is near"
     raise ConfigError(f"unknown {kind} parser {name!r}: did you mean {suggestion}? Known are {', '.join(sorted(parts))} and none.")

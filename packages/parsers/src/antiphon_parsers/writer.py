@@ -28,7 +28,7 @@ class FormatWriter(msgspec.Struct, frozen=True):
             framed = before == "call" or (kind == "call" and before == "text")
             parts.append("\n" * self.tools.gap + text if framed else text)
             before = kind
-        return "".join(parts)
+        return "\n" * self.tools.start + "".join(parts) if parts else ""
 
     def call_id(self, name: str, number: int) -> str | None:
         """The id that the format demands for the call `number` of a conversation."""
@@ -50,10 +50,10 @@ class FormatWriter(msgspec.Struct, frozen=True):
             if isinstance(segment, CallSegment):
                 if segment.status == "truncated":
                     continue
-                if self.tools.write_run is not None:
-                    run.append(segment)
-                else:
+                if self.tools.write_run is None:
                     yield "call", self.tools.write_call(segment)
+                else:
+                    run.append(segment)
             elif text := self._prose(segment):
                 if run and self.tools.write_run is not None:
                     yield "call", self.tools.write_run(run, number)
@@ -63,9 +63,9 @@ class FormatWriter(msgspec.Struct, frozen=True):
         if run and self.tools.write_run is not None:
             yield "call", self.tools.write_run(run, number)
 
-    def _prose(self, segment: Segment) -> str:
-        if not isinstance(segment, ReasoningSegment):
-            return segment.text if isinstance(segment, TextSegment) else ""
+    def _prose(self, segment: TextSegment | ReasoningSegment) -> str:
+        if isinstance(segment, TextSegment):
+            return segment.text
         markers = self.reasoning
         if markers is None or not segment.text:
             return ""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from antiphon_parsers.engine.named_calls import NamedCalls
-from antiphon_parsers.families.parts import ToolPart, argument_text, tool_text
+from antiphon_parsers.families.parts import TYPED, ToolPart, argument_text, offer
 from antiphon_turns import CallSegment, DetectionRule, Frame, Tool
 
 SECTION, SECTION_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
@@ -51,7 +51,7 @@ def write_call(call: CallSegment) -> str:
 def write_tools(tools: Sequence[Tool]) -> str:
     """Tools one a line, then how to call."""
     example = f'{CALL}function{SEPARATOR}function_name\n```json\n{{"parameter": "value"}}\n```{CALL_END}'
-    return tool_text(tools, f"{SECTION}{example}{SECTION_END}", "A section may hold several calls, one after the other.")
+    return offer(tools, f"{SECTION}{example}{SECTION_END}", "A section may hold several calls, one after the other.", TYPED)
 
 
 TOOLS = ToolPart(

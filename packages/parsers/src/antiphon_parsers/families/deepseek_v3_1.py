@@ -4,7 +4,7 @@ prompt opens or closes."""
 from collections.abc import Sequence
 
 from antiphon_parsers.families.deepseek_v3 import CALL, CALL_END, FRAME, MARKERS, SECTION, SECTION_END, SEPARATOR, SYNTAX
-from antiphon_parsers.families.parts import ReasoningPart, ToolPart, argument_text, tool_text
+from antiphon_parsers.families.parts import TYPED, ReasoningPart, ToolPart, argument_text, offer
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, ReplayPolicy, TemplateSwitches, Tool
 
@@ -23,7 +23,7 @@ def write_call(call: CallSegment) -> str:
 def write_tools(tools: Sequence[Tool]) -> str:
     """Tools one a line, then how to call."""
     example = f'{CALL}function_name{SEPARATOR}{{"parameter": "value"}}{CALL_END}'
-    return tool_text(tools, f"{SECTION}{example}{SECTION_END}", "A section may hold several calls, one after the other.")
+    return offer(tools, f"{SECTION}{example}{SECTION_END}", "A section may hold several calls, one after the other.", TYPED)
 
 
 TOOLS = ToolPart(

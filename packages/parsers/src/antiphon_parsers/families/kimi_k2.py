@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from antiphon_parsers.engine.named_calls import NamedCalls
 from antiphon_parsers.engine.tools import ToolTable
-from antiphon_parsers.families.parts import ReasoningPart, ReplaySwitch, ToolPart, argument_text, tool_text
+from antiphon_parsers.families.parts import TYPED, ReasoningPart, ReplaySwitch, ToolPart, argument_text, offer
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
 
@@ -57,7 +57,7 @@ def write_tools(tools: Sequence[Tool]) -> str:
     """Tools one a line, then how to call."""
     example = f'{CALL}functions.NAME:N{ARGUMENTS}{{"parameter": "value"}}{CALL_END}'
     notes = "NAME is the function's name. N counts the calls of the conversation from 0. A section may hold several calls."
-    return tool_text(tools, f"{SECTION}{example}{SECTION_END}", notes)
+    return offer(tools, f"{SECTION}{example}{SECTION_END}", notes, TYPED)
 
 
 TOOLS = ToolPart(

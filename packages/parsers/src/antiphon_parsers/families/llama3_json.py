@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from antiphon_parsers.engine.json_calls import JsonCalls
-from antiphon_parsers.families.parts import LLAMA3, LLAMA3_MARKERS, ToolPart, json_call, tool_text
+from antiphon_parsers.families.parts import LLAMA3, LLAMA3_MARKERS, TYPED, ToolPart, json_call, offer
 from antiphon_turns import CallSegment, DetectionRule, Tool
 
 OPEN = "<|python_tag|>"
@@ -22,7 +22,7 @@ def write_call(call: CallSegment) -> str:
 def write_tools(tools: Sequence[Tool]) -> str:
     """Tools one a line, then how to call."""
     form = f'{OPEN}{{"name": "function name", "parameters": {{"parameter": "value"}}}}'
-    return tool_text(tools, form, "Put a semicolon between several calls.")
+    return offer(tools, form, "Put a semicolon between several calls.", TYPED)
 
 
 TOOLS = ToolPart(

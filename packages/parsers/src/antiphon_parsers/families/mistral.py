@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from antiphon_parsers.engine.json_calls import JsonCalls
 from antiphon_parsers.engine.named_calls import NamedCalls
-from antiphon_parsers.families.parts import ReasoningPart, ToolPart, argument_text, tool_text
+from antiphon_parsers.families.parts import TYPED, ReasoningPart, ToolPart, argument_text, offer
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
 
@@ -41,7 +41,7 @@ def write_call(call: CallSegment) -> str:
 
 def write_tools(tools: Sequence[Tool]) -> str:
     """Tools one a line, then how to call."""
-    return tool_text(tools, f'{CALL}function_name{ARGUMENTS}{{"parameter": "value"}}', "Write the same once more for each further call.")
+    return offer(tools, f'{CALL}function_name{ARGUMENTS}{{"parameter": "value"}}', "Write the same once more for each further call.", TYPED)
 
 
 TOOLS = ToolPart(

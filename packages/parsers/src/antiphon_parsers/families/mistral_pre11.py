@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from antiphon_parsers.families.mistral import ARGUMENTS, CALL, FRAME, MARKERS, SYNTAX, write_id
-from antiphon_parsers.families.parts import ToolPart, json_call, tool_text
+from antiphon_parsers.families.parts import TYPED, ToolPart, json_call, offer
 from antiphon_turns import CallSegment, DetectionRule, Tool
 
 
@@ -20,7 +20,7 @@ def write_call(call: CallSegment) -> str:
 def write_tools(tools: Sequence[Tool]) -> str:
     """Tools one a line, then how to call."""
     form = f'{CALL}[{{"name": "function name", "arguments": {{"parameter": "value"}}}}]'
-    return tool_text(tools, form, "The list may hold several calls.")
+    return offer(tools, form, "The list may hold several calls.", TYPED)
 
 
 TOOLS = ToolPart(

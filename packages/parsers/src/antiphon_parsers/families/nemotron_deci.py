@@ -4,7 +4,7 @@ blocks, which the system text turns on or off. Nemotron Nano v2 writes the same 
 from collections.abc import Sequence
 
 from antiphon_parsers.engine.json_calls import JsonCalls
-from antiphon_parsers.families.parts import LLAMA3, LLAMA3_MARKERS, ReasoningPart, ToolPart, json_call, tool_text
+from antiphon_parsers.families.parts import LLAMA3, LLAMA3_MARKERS, TYPED, ReasoningPart, ToolPart, json_call, offer
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, ReplayPolicy, TemplateSwitches, Tool
 
@@ -24,7 +24,7 @@ def write_call(call: CallSegment) -> str:
 def write_tools(tools: Sequence[Tool]) -> str:
     """Tools one a line, then how to call."""
     form = f'{OPEN}[{{"name": "function name", "arguments": {{"parameter": "value"}}}}]{CLOSE}'
-    return tool_text(tools, form, "The list may hold several calls.")
+    return offer(tools, form, "The list may hold several calls.", TYPED)
 
 
 TOOLS = ToolPart(

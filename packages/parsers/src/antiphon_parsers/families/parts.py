@@ -40,7 +40,7 @@ class ToolPart(msgspec.Struct, frozen=True, kw_only=True):
     """The tool half of a format. `write_tools` gives the system text that offers tools, `write_call` one whole call block.
     Where calls share a block, `write_run` gives the block of calls that follow each other, the first of which has the
     given number in the conversation. `write_id` gives the id of a call by its tool and number, where the format demands
-    ids of its own. `gap`: see `Grammar`."""
+    ids of its own. `gap`, `start`: see `Grammar`."""
 
     name: str
     frame: Frame
@@ -52,15 +52,17 @@ class ToolPart(msgspec.Struct, frozen=True, kw_only=True):
     write_run: Callable[[Sequence[CallSegment], int], str] | None = None
     write_id: Callable[[str, int], str] | None = None
     gap: int = 1
+    start: int = 0
     detection: tuple[DetectionRule, ...] = ()
     source: str = ""
 
 
 class ReasoningPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The reasoning half of a format."""
+    """The reasoning half of a format. Without `markers` reasoning stays in the text, with `preface` put in front of it."""
 
     name: str
-    markers: ReasoningMarkers
+    markers: ReasoningMarkers | None
+    preface: str = ""
     replay: ReplayPolicy
     switches: TemplateSwitches
     replay_switches: tuple[ReplaySwitch, ...] = ()
@@ -68,15 +70,21 @@ class ReasoningPart(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
 
 
-def tool_text(tools: Sequence[Tool], form: str, *notes: str) -> str:
-    """System text that offers tools, one a line, and shows the form of a call."""
+def offer(tools: Sequence[Tool], form: str, *rules: str) -> str:
+    """System text that offers tools: one a line, then the form of a call, then what else holds."""
     return (
         "You can call these functions. Each line describes one, with its parameters as a JSON schema:\n"
         f"<tools>\n{tool_lines(tools)}\n</tools>\n\n"
-        f"To call functions, answer in exactly this form:\n{form}\n"
-        + " ".join((*notes, "The arguments must be one JSON object that fits the function's schema."))
-        + " When no function is needed, answer in plain text."
+        f"To call a function, write a block of exactly this form:\n{form}\n"
+        + " ".join((*rules, "Give every required parameter.", "When no function is needed, answer in plain text."))
     )
+
+
+UNTYPED = "Write text values as they are, without quotes or escapes, over several lines if need be; write all other values as JSON."
+"""The rule of formats whose values carry no type."""
+
+TYPED = "The arguments are one JSON object that fits the function's schema."
+"""The rule of formats whose arguments are JSON."""
 
 
 def argument_text(call: CallSegment) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from antiphon_parsers.engine.json_calls import JsonCalls
-from antiphon_parsers.families.parts import ToolPart, json_call, tool_text
+from antiphon_parsers.families.parts import TYPED, ToolPart, json_call, offer
 from antiphon_turns import CallSegment, DetectionRule, Frame, Tool
 
 # The word alone stands in ordinary text.
@@ -23,7 +23,7 @@ def write_call(call: CallSegment) -> str:
 def write_tools(tools: Sequence[Tool]) -> str:
     """Tools one a line, then how to call."""
     form = f'{OPEN}{{"name": "function name", "arguments": {{"parameter": "value"}}}}]'
-    return tool_text(tools, form, "The list may hold several calls.")
+    return offer(tools, form, "The list may hold several calls.", TYPED)
 
 
 TOOLS = ToolPart(
