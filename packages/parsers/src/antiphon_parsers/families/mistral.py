@@ -16,8 +16,8 @@ _NAME = r'[^\s\[\]{}<>"]+'
 
 SYNTAX = NamedCalls(
     opener=CALL,
-    header=rf"\s*(?P<name>{_NAME})\s*(?:{re.escape(CALL_ID)}\s*[\w-]*\s*)?{re.escape(ARGUMENTS)}\s*|(?P<known>{_NAME})\s*",
-    growing=rf"\s*(?:{_NAME})?\s*(?:\[[A-Z_]*\]?\s*[\w-]*\s*)*",
+    header=rf"\s*+(?P<name>{_NAME})\s*+(?:{re.escape(CALL_ID)}\s*+[\w-]*\s*+)?{re.escape(ARGUMENTS)}\s*+|(?P<known>{_NAME})\s*+",
+    growing=rf"\s*+(?:{_NAME})?\s*+(?:\[[A-Z_]*\]?\s*+[\w-]*\s*+)*",
     separators=(CALL_ID, ARGUMENTS),
     listed=JsonCalls(opener=CALL, closer=LIST_END, listed=True, separator=","),
 )
