@@ -52,6 +52,7 @@ from antiphon_turns.errors import ConfigError
         ("phi4_mini_json", None, ("phi4", None)),
         ("mistral", "mistral", ("mistral", "mistral")),
         ("nemotron-deci", "nemotron_deci", ("nemotron_deci", "nemotron_deci")),
+        ("qwen3_coder", "nemotron_deci", ("qwen3_coder", "nemotron_deci")),
     ],
 )
 def test_resolve(tool: str | None, reasoning: str | None, names: tuple[str | None, str | None]) -> None:
