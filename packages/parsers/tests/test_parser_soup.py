@@ -23,7 +23,7 @@ from antiphon_parsers.engine.tag_calls import Body as TagBody
 from antiphon_parsers.engine.tag_calls import Value as TagValue
 from antiphon_parsers.engine.xml_calls import Body, FunctionTag, Value
 from antiphon_parsers.registry import REASONING_PARTS, TOOL_PARTS
-from antiphon_turns import CallSegment, Opening, ReasoningSegment, Segment, SegmentDelta, TextSegment
+from antiphon_turns import Anomaly, CallSegment, Opening, ReasoningSegment, Segment, SegmentDelta, TextSegment
 
 TOOLS = tools_of(
     [
@@ -462,9 +462,9 @@ STREAMS = {
     "dsml string": ("deepseek_v4", D_OPEN + 'parameter name="cmd" string="true">'),
 }
 CONFUSING = ["<", "</", "</t", "<tool_cal", "</think", "</parameter> x", "</parameter> \n", "</function>", "\n", "a", "long words "]
-CONFUSING += ["<functio", "&", "</arg_value> x", "</arg_val", "<arg_key>", "<tool_call>", "<invoke name=", "<minimax:tool", "\n\n"]
-CONFUSING += ["<｜DSML｜tool_calls>", "</｜DSML｜parameter> x", "<｜DSML｜invoke", "<parameter name="]
-CONFUSING += ["<|tool_call_begin|>", "<|tool_calls_section_begin|>", "[TOOL_CALLS]", "[ARGS]", "{", "run"]
+CONFUSING += ["<functio", "&", "</arg_value> x", "</arg_val", "<arg_k", "<tool_call>", "<invoke name=", "<minimax:tool", "\n\n"]
+CONFUSING += ["<｜DSML｜tool_calls>", "</｜DSML｜parameter> x", "<｜DSML｜invoke", "<parameter nam"]
+CONFUSING += ["<|tool_call_begin|>", "<|tool_calls_section_begin|>", "[TOOL_CALLS]", "[ARGS]", "[", "run"]
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -479,8 +479,11 @@ def test_holdback_is_bounded(name: str, pieces: list[str]) -> None:
     out = sum(len(event.text) for event in parser.feed(head) if isinstance(event, SegmentDelta))
     start = out
     for number, char in enumerate(text, 1):
-        out += sum(len(event.text) for event in parser.feed(char) if isinstance(event, SegmentDelta))
+        events = parser.feed(char)
+        out += sum(len(event.text) for event in events if isinstance(event, SegmentDelta))
         assert number - (out - start) <= BOUND
+        if any(isinstance(event, Anomaly) for event in events):
+            return  # what was refused is dropped, not held
 
 
 def test_dropped_commas_do_not_copy_what_came_before() -> None:
