@@ -208,7 +208,7 @@ def test_deep_and_long_nonsense_is_contained(model: ModelFormat, text: str) -> N
     run(model.grammar, TOOLS, [text[at : at + 1000] for at in range(0, len(text), 1000)])
 
 
-MARKERS = tuple(sorted({marker for model in FORMATS for marker in model.family.markers}))
+MARKERS = tuple(sorted({marker for model in ALL for marker in model.family.markers}))
 
 
 def has_no_marker(text: str) -> bool:

@@ -16,6 +16,7 @@ FRAME = Frame(
     assistant_header="<\uff5cAssistant\uff5c>",
     end_of_turn="<\uff5cend\u2581of\u2581sentence\uff5c>",
     stop_tokens=("<\uff5cend\u2581of\u2581sentence\uff5c>",),
+    result_ends=("</function_results>\n\n",),
 )
 ROLES = (
     "<\uff5cbegin\u2581of\u2581sentence\uff5c>",
@@ -124,7 +125,7 @@ def _reasoning(name: str, tools: ToolPart, replay: ReplayPolicy) -> ReasoningPar
     )
 
 
-V32_REASONING = _reasoning("deepseek_v3_2", V32, ReplayPolicy(keep="after_last_user"))
+V32_REASONING = _reasoning("deepseek_v3_2", V32, ReplayPolicy(keep="after_last_user", empty_block="</think>"))
 # With tools in the request these models are trained to see all their reasoning.
-V4_REASONING = _reasoning("deepseek_v4", V4, ReplayPolicy(keep="all"))
-V41_REASONING = _reasoning("deepseek_v41", V41, ReplayPolicy(keep="all"))
+V4_REASONING = _reasoning("deepseek_v4", V4, ReplayPolicy(keep="all", empty_block="</think>"))
+V41_REASONING = _reasoning("deepseek_v41", V41, ReplayPolicy(keep="all", empty_block="</think>"))

@@ -88,7 +88,7 @@ _SWITCHES = TemplateSwitches(
 GLM47_REASONING = ReasoningPart(
     name="glm47",
     markers=ReasoningMarkers("<think>", "</think>", lead=0, tail=0, behind=0),
-    replay=ReplayPolicy(keep="after_last_user"),
+    replay=ReplayPolicy(keep="after_last_user", empty_block="</think>"),
     switches=_SWITCHES,
     replay_switches=(ReplaySwitch(variable="clear_thinking", value=False),),
     detection=(DetectionRule(template_all=("<think>",), template_any=GLM, template_none=("/nothink",), confidence=0.95),),
@@ -97,7 +97,7 @@ GLM47_REASONING = ReasoningPart(
 GLM45_REASONING = ReasoningPart(
     name="glm45",
     markers=ReasoningMarkers("<think>", "</think>", lead=0, tail=0, behind=1),
-    replay=ReplayPolicy(keep="after_last_user"),
+    replay=ReplayPolicy(keep="after_last_user", empty_block="\n<think></think>"),
     switches=_SWITCHES,
     detection=(DetectionRule(template_all=("<think>", "/nothink"), template_any=GLM, confidence=0.95),),
     source="chat templates of GLM-4.5 and GLM-4.6",

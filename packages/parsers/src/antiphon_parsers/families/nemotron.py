@@ -7,7 +7,7 @@ from antiphon_turns import DetectionRule, ReplayPolicy, TemplateSwitches
 REASONING = ReasoningPart(
     name="nemotron_v3",
     markers=ReasoningMarkers("<think>", "</think>", behind=1),
-    replay=ReplayPolicy(keep="after_last_user"),
+    replay=ReplayPolicy(keep="after_last_user", empty_block="<think></think>"),
     switches=TemplateSwitches(
         thinking_on={"enable_thinking": True},
         thinking_off={"enable_thinking": False},
