@@ -10,15 +10,19 @@ if TYPE_CHECKING:
 
 
 class ReasoningMarkers(msgspec.Struct, frozen=True):
-    """One line feed behind the opener, one before the closer and two behind it are framing, not text."""
+    """`lead`, `trail` and `gap` are what the writer puts behind the opener, before the closer and behind it. Up to as many
+    line feeds as they hold are framing to the parser, not text. An empty opener: a message header of the call syntax opens."""
 
     opener: str
     closer: str
+    lead: str = "\n"
+    trail: str = "\n"
+    gap: str = "\n\n"
 
     @property
     def close(self) -> str:
         """What ends an open block in canonical form: the text to inject when a thinking budget is spent."""
-        return f"\n{self.closer}\n\n"
+        return f"{self.trail}{self.closer}{self.gap}"
 
 
 class CallSyntax(Protocol):
@@ -46,10 +50,13 @@ class CallSyntax(Protocol):
 
 
 class Grammar(msgspec.Struct, frozen=True, kw_only=True):
-    """What a parser must know."""
+    """What a parser must know. `breaks` are markers that end the open text or reasoning and mean nothing else.
+    `line_framed`: one line feed on either side of a call block is framing."""
 
     reasoning: ReasoningMarkers | None = None
     calls: CallSyntax | None = None
+    breaks: tuple[str, ...] = ()
+    line_framed: bool = True
 
     @property
     def reasoning_close(self) -> str | None:

@@ -58,10 +58,11 @@ def resolve(tool_parser: str | None, reasoning_parser: str | None) -> ModelForma
 def compose(tools: ToolPart, reasoning: ReasoningPart | None) -> ModelFormat:
     """One format of a tool part and a reasoning part."""
     markers = reasoning.markers if reasoning else None
+    messages = tools.messages or (reasoning.messages if reasoning else None)
     family = Family(
         name=tools.name,
         frame=tools.frame,
-        markers=(*tools.markers, *((markers.opener, markers.closer) if markers else ())),
+        markers=(*tools.markers, *(marker for marker in ((markers.opener, markers.closer) if markers else ()) if marker)),
         replay=reasoning.replay if reasoning else ReplayPolicy(keep="none"),
         switches=reasoning.switches if reasoning else TemplateSwitches(),
         detection=(*tools.detection, *(reasoning.detection if reasoning else ())),
@@ -69,8 +70,13 @@ def compose(tools: ToolPart, reasoning: ReasoningPart | None) -> ModelFormat:
     )
     return ModelFormat(
         family=family,
-        grammar=Grammar(reasoning=markers, calls=tools.calls),
-        writer=FormatWriter(tools, markers),
+        grammar=Grammar(
+            reasoning=markers,
+            calls=messages.calls if messages else tools.calls,
+            breaks=(*tools.breaks, *(messages.breaks if messages else ())),
+            line_framed=tools.line_framed and messages is None,
+        ),
+        writer=FormatWriter(tools, markers, messages),
         names=(tools.name if tools.calls else None, reasoning.name if reasoning else None),
         call_format=tools.call_format,
     )

@@ -1,14 +1,14 @@
 """The turn writer: segments to the model's own text, with exactly the framing the parser takes away.
 
-Reasoning is `<opener>\\n R \\n<closer>\\n\\n`; a call block is set off by one line feed from text or another call before
-it and from whatever follows it.
+Reasoning is `<opener>\\n R \\n<closer>\\n\\n`, or what the markers say instead; a call block is set off by one line feed from
+text or another call before it and from whatever follows it, unless the format needs none.
 """
 
 from collections.abc import Sequence
 
 import msgspec
 
-from antiphon_parsers.families.parts import ToolPart
+from antiphon_parsers.families.parts import MessageFormat, ToolPart
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, ReasoningSegment, Segment, Tool, ToolMessage
 
@@ -19,15 +19,18 @@ class FormatWriter(msgspec.Struct, frozen=True):
 
     tools: ToolPart
     reasoning: ReasoningMarkers | None = None
+    messages: MessageFormat | None = None
 
     def write(self, segments: Sequence[Segment]) -> str:
         """The text between a frame's header and its end of turn. Truncated calls are left out."""
+        if self.messages is not None:
+            return self.messages.write(segments)
         parts: list[str] = []
         before = ""
         for segment in segments:
             kind, text = self._block(segment)
             if text:
-                framed = before == "call" or (kind == "call" and before == "text")
+                framed = self.tools.line_framed and (before == "call" or (kind == "call" and before == "text"))
                 parts.append("\n" + text if framed else text)
                 before = kind
         return "".join(parts)
@@ -48,4 +51,4 @@ class FormatWriter(msgspec.Struct, frozen=True):
             return "text", segment.text
         if self.reasoning is None or not segment.text:
             return "reasoning", ""
-        return "reasoning", f"{self.reasoning.opener}\n{segment.text}{self.reasoning.close}"
+        return "reasoning", f"{self.reasoning.opener}{self.reasoning.lead}{segment.text}{self.reasoning.close}"

@@ -11,6 +11,7 @@ text        call closer                dropped, Anomaly; kept if an opener was r
 reasoning   reasoning closer           reasoning ends, text begins
 reasoning   reasoning opener           dropped; Anomaly unless the block is still empty
 reasoning   call opener                a call of a known tool is attempted; refused, it is reasoning
+either      break                      the segment ends, text begins
 ==========  =========================  ===========================================================
 """
 
@@ -26,7 +27,7 @@ from antiphon_turns import SegmentStatus
 
 ProseKind = Literal["text", "reasoning"]
 Refused = Literal["block", "mention"]
-Action = Literal["open_reasoning", "close_reasoning", "repeat_opener", "attempt_call", "drop", "drop_closer"]
+Action = Literal["open_reasoning", "close_reasoning", "repeat_opener", "attempt_call", "drop", "drop_closer", "break"]
 
 
 class Transitions:
@@ -47,9 +48,12 @@ def transitions(grammar: Grammar, kind: ProseKind) -> Transitions:
         actions.update((marker, "attempt_call") for marker in grammar.calls.openers)
     if grammar.reasoning is not None:
         text = kind == "text"
-        actions[grammar.reasoning.opener] = "open_reasoning" if text else "repeat_opener"
+        if grammar.reasoning.opener:
+            actions[grammar.reasoning.opener] = "open_reasoning" if text else "repeat_opener"
         actions[grammar.reasoning.closer] = "drop" if text else "close_reasoning"
-    return Transitions(actions, newline=kind == "reasoning" or grammar.calls is not None)
+    actions.update((marker, "break") for marker in grammar.breaks if actions.get(marker) != "close_reasoning")
+    closer_framed = kind == "reasoning" and grammar.reasoning is not None and grammar.reasoning.trail != ""
+    return Transitions(actions, newline=closer_framed or (grammar.calls is not None and grammar.line_framed))
 
 
 class Prose:
@@ -83,11 +87,16 @@ class Prose:
             case "attempt_call":
                 return self._attempt(cursor, out, found)
             case "close_reasoning":
-                self._write(cursor, out, _before_newline(cursor, found))
-                return self._switch(cursor, out, "text", strip=2, found=found, end=found.end)
+                markers = self.grammar.reasoning
+                framed, gap = (markers.trail != "", markers.gap.count("\n")) if markers else (False, 0)
+                self._write(cursor, out, _before_newline(cursor, found) if framed else found.start)
+                return self._switch(cursor, out, "text", strip=gap, found=found, end=found.end)
             case "open_reasoning":
                 self._write(cursor, out, found.start)
-                return self._switch(cursor, out, "reasoning", strip=1, found=found, end=found.start)
+                return self._switch(cursor, out, "reasoning", strip=opening_strip(self.grammar), found=found, end=found.start)
+            case "break":
+                self._write(cursor, out, found.start)
+                return self._switch(cursor, out, "text", strip=0, found=found, end=found.end)
             case "repeat_opener":
                 return self._repeat(cursor, out, found)
             case action:
@@ -120,7 +129,11 @@ class Prose:
 
     def after_call(self) -> "Prose":
         """The state behind a call block."""
-        return Prose("text", self.grammar, self.tools, strip=1)
+        return Prose("text", self.grammar, self.tools, strip=1 if self.grammar.line_framed else 0)
+
+    def enter(self, kind: ProseKind) -> "Prose":
+        """The state behind a marker that names what follows it."""
+        return Prose(kind, self.grammar, self.tools)
 
     def _strip_framing(self, cursor: Cursor) -> bool:
         while self._strip and cursor.text.startswith("\n", cursor.at):
@@ -165,7 +178,7 @@ class Prose:
         if self._filled:
             out.anomaly("stray_marker", found.literal)
         else:
-            self._strip = 1
+            self._strip = opening_strip(self.grammar)
         return self
 
     def _drop(self, cursor: Cursor, out: Emitter, found: Found, *, keep: bool) -> State:
@@ -181,7 +194,7 @@ class Prose:
 
     def _attempt(self, cursor: Cursor, out: Emitter, found: Found) -> State:
         calls = self.grammar.calls
-        lead = _before_newline(cursor, found)
+        lead = _before_newline(cursor, found) if self.grammar.line_framed else found.start
         self._write(cursor, out, lead)
         line_start = not self._ignored and (lead < found.start or not self._filled or self._last == "\n")
         if calls is None or (self.in_reasoning and calls.line_start_in_reasoning and not line_start):
@@ -189,6 +202,11 @@ class Prose:
             self._ignored = True  # what follows directly belongs to it
             return self
         return calls.attempt(Mention(self, found.literal, found.start - lead, line_start=line_start))
+
+
+def opening_strip(grammar: Grammar) -> int:
+    """Line feeds that are framing at the beginning of a reasoning block."""
+    return grammar.reasoning.lead.count("\n") if grammar.reasoning else 0
 
 
 def _before_newline(cursor: Cursor, found: Found) -> int:

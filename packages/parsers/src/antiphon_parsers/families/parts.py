@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from antiphon_parsers.grammar import CallSyntax, ReasoningMarkers
-from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
+from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, Segment, TemplateSwitches, Tool
 
 CallFormat = Literal["hermes_json", "qwen3_xml"]
 """The form of a call's text, as plain data for whoever builds a constraint from it."""
@@ -29,6 +29,15 @@ class ReplaySwitch(msgspec.Struct, frozen=True, kw_only=True):
     keep: Literal["all"] = "all"
 
 
+class MessageFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """A format whose reasoning and text stand in messages of their own, so that neither half can be read without the
+    other: it is whole in both parts. `write` gives all segments of a turn."""
+
+    calls: CallSyntax
+    breaks: tuple[str, ...]
+    write: Callable[[Sequence[Segment]], str]
+
+
 class ToolPart(msgspec.Struct, frozen=True, kw_only=True):
     """The tool half of a format. `write_call` gives one whole call block, `write_tools` the system text that offers tools."""
 
@@ -39,6 +48,9 @@ class ToolPart(msgspec.Struct, frozen=True, kw_only=True):
     call_format: CallFormat | None
     write_call: Callable[[CallSegment], str]
     write_tools: Callable[[Sequence[Tool]], str]
+    line_framed: bool = True
+    breaks: tuple[str, ...] = ()
+    messages: MessageFormat | None = None
     detection: tuple[DetectionRule, ...] = ()
     source: str = ""
 
@@ -51,5 +63,6 @@ class ReasoningPart(msgspec.Struct, frozen=True, kw_only=True):
     replay: ReplayPolicy
     switches: TemplateSwitches
     replay_switches: tuple[ReplaySwitch, ...] = ()
+    messages: MessageFormat | None = None
     detection: tuple[DetectionRule, ...] = ()
     source: str = ""
