@@ -30,6 +30,7 @@ FORMATS = [
     resolve("qwen3_coder", "qwen3"),
     resolve(None, "qwen3"),
     resolve(None, None),
+    resolve("harmony", "gpt_oss"),
 ]
 IDS = ["+".join(str(name) for name in model.names) for model in FORMATS]
 
@@ -41,6 +42,8 @@ PIECES = [
     *("{'name': 'run', 'arguments': {'cmd': '", '{"name": "run", "arguments": "{', '\\"cmd\\": 1}"', "True", "None", "null", "1.10", "12"),
     *("{", "}", "[", "]", ",", ":", '"', "'", "\\", "\\u12", "\\ud83d", "\\ude00", "\\x4"),
     *("\n", "\n\n", " ", "\t", "<", "</", ">", "=", "a"),
+    *("<|start|>assistant", "<|start|>", "<|channel|>", "analysis", "commentary", "final", " to=functions.run", "<|message|>", "<|end|>"),
+    *("<|channel|>commentary to=functions.run <|constrain|>json<|message|>{", "<|call|>", "<|return|>", "<|constrain|>json"),
     *("t", "text ", "é", "\U0001f600", "\u2028", "\x00", "<tool", "_call>", "</par", "ameter>", "<|im_end|>"),
 ]
 SOUP = st.lists(st.sampled_from(PIECES), max_size=22).map("".join)
@@ -90,7 +93,7 @@ def test_deep_and_long_nonsense_is_contained(model: ModelFormat, text: str) -> N
     run(model.grammar, TOOLS, [text[at : at + 1000] for at in range(0, len(text), 1000)])
 
 
-MARKERS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<function=", "<parameter=", "</function>", "</parameter>")
+MARKERS = tuple({marker for model in FORMATS for marker in model.family.markers})
 
 
 def has_no_marker(text: str) -> bool:
@@ -141,10 +144,15 @@ def wanted(segments: tuple[Segment, ...]) -> list[tuple[Any, ...]]:
     return out
 
 
-@settings(max_examples=150, deadline=None)
-@given(turns(st.dictionaries(WORDS, JSON, max_size=4), reasoning=True))
-def test_hermes_reads_what_it_writes(segments: tuple[Segment, ...]) -> None:
-    assert read_back(resolve("hermes", "qwen3"), segments, TOOLS) == wanted(segments)
+# Families that carry any argument object, whatever the declared schema.
+SELF_TYPED = [("hermes", "qwen3"), ("harmony", "gpt_oss")]
+
+
+@pytest.mark.parametrize("names", SELF_TYPED, ids=lambda names: "+".join(names))
+@settings(max_examples=100, deadline=None)
+@given(segments=turns(st.dictionaries(WORDS, JSON, max_size=4), reasoning=True))
+def test_a_family_reads_what_it_writes(names: tuple[str, str], segments: tuple[Segment, ...]) -> None:
+    assert read_back(resolve(*names), segments, TOOLS) == wanted(segments)
 
 
 STRINGS_ONLY = st.dictionaries(KEYS, st.text(st.characters(exclude_categories=["Cs"]), max_size=30).filter(has_no_marker), max_size=4)

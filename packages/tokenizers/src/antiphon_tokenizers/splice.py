@@ -16,8 +16,9 @@ class Spliced(NamedTuple):
 
 
 def splice(text: str, turns: Mapping[str, str], frame: Frame) -> Spliced:
-    """Replaces each slot's frame content by its turn, in the order of `turns`. The text around a slot without a
-    frame stays as it is."""
+    """Replaces each slot's frame content by its turn, in the order of `turns`; a turn that brings its own end replaces the
+    frame's too. The text around a slot without a frame stays as it is."""
+    ends = (frame.end_of_turn, *frame.stop_tokens)
     parts: list[str] = []
     missing: set[str] = set()
     cursor = size = end = 0
@@ -32,6 +33,6 @@ def splice(text: str, turns: Mapping[str, str], frame: Frame) -> Spliced:
         start = header + len(frame.assistant_header)
         parts += (text[cursor:start], turn)
         size += start - cursor + len(turn)
-        cursor, end = stop, size
+        cursor, end = stop + len(frame.end_of_turn) if turn.endswith(ends) else stop, size
     parts.append(text[cursor:])
     return Spliced("".join(parts), end, frozenset(missing))

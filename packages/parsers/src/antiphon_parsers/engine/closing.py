@@ -64,14 +64,15 @@ class AfterBody:
 
 
 class Unreadable:
-    """The body of a call that has begun cannot be read on: the rest of the block is held back, and the call is cut."""
+    """The body of a call that has begun cannot be read on: the rest of the block is held back, and the call is cut. The block
+    ends with its closer, before an opener at the start of a line, and before any of `others`."""
 
     in_reasoning = False
 
-    def __init__(self, prose: Prose, *, closer: str, openers: Sequence[str]) -> None:
+    def __init__(self, prose: Prose, *, closer: str, openers: Sequence[str], others: Sequence[str] = ()) -> None:
         self._prose = prose
         self._closer = closer
-        self._ends = MarkerSet([closer, *("\n" + opener for opener in openers)], newline=False)
+        self._ends = MarkerSet([closer, *("\n" + opener for opener in openers), *others], newline=False)
         self._raw: list[str] = []
         self._size = 0
 
