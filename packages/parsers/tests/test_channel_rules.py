@@ -1,6 +1,7 @@
 """Single rules of the families whose turns are channels or whose arguments have their own notation: what comes out of one text,
 in every cut (grammars facts, 2.6, 2.8, 2.9, 2.10, 2.14)."""
 
+import json
 from typing import Any
 
 import pytest
@@ -110,3 +111,66 @@ def test_harmony_writes_messages() -> None:
     assert writer.write(segments) == preamble + call + "<|start|>assistant<|channel|>final<|message|>B"
     assert writer.write([CallSegment("cut", "{", status="truncated")]) == ""
     assert resolve(*HARMONY).grammar.reasoning_close == "<|end|><|start|>assistant"
+
+
+GEMMA = ("gemma4", "gemma4")
+Q = '<|"|>'
+
+
+def g(arguments: str, name: str = "run") -> str:
+    return f"<|tool_call>call:{name}{arguments}<tool_call|>"
+
+
+GEMMA_RULES: dict[str, Rule] = {
+    "end marker in a string": (g(f"{{cmd:{Q}a <tool_call|> }} b{Q}}}"), [done('{"cmd": "a <tool_call|> } b"}')], []),
+    "quote in a string": (g(f"{{cmd:{Q}a {Q} b{Q}}}"), [done(json.dumps({"cmd": f"a {Q} b"}))], []),
+    "strings are raw": (g(f'{{cmd:{Q}a\\n"\n{Q}}}'), [done('{"cmd": "a\\\\n\\"\\n"}')], []),
+    "json string": (g('{cmd:"a\\n\\"}"}'), [done('{"cmd": "a\\n\\"}"}')], []),
+    "quoted keys": (g(f'{{{Q}cmd{Q}:{Q}a{Q}, "n" : 1}}'), [done('{"cmd": "a", "n": 1}')], []),
+    "bare words": (g("{cmd:ls -l,n:12,x:yes,y:null}"), [done('{"cmd": "ls -l", "n": 12, "x": "yes", "y": null}')], []),
+    "number for a string": (g("{cmd:12}"), [done('{"cmd": "12"}')], []),
+    "spelling of numbers": (g("{rate:1.50e3,x:[-1,+2,3.]}", "plan"), [done('{"rate": 1.50e3, "x": [-1, 2, 3]}', "plan")], []),
+    "trailing commas": (g("{any:[1,{a:true,},],}", "plan"), [done('{"any": [1, {"a": true}]}', "plan")], []),
+    "empty containers": (g("{ any : [ { } , [ ] ] }", "plan"), [done('{"any": [{}, []]}', "plan")], []),
+    "braces missing": (g("{any:{a:[1", "plan"), [done('{"any": {"a": [1]}}', "plan", "recovered")], REPAIRED),
+    "surplus braces": (g("{n:1}}"), [done('{"n": 1}')], ["surplus_braces"]),
+    "no end marker": ("<|tool_call>call:run{n:1} then", [done('{"n": 1}'), ("text", " then")], []),
+    "response marker": (g("{}", "now") + "<|tool_response>", [done("{}", "now")], []),
+    "unknown": (g("{a:1}", "other.tool-1"), [done('{"a": 1}', "other.tool-1")], []),
+    "unreadable": (g("{any:{a 1}}", "plan") + "x", [done('{"any": {', "plan", "truncated"), ("text", "x")], MALFORMED),
+    "mentioned": ("Write `<|tool_call>` and `<tool_call|>`.", [("text", "Write `<|tool_call>` and `<tool_call|>`.")], []),
+    "garbage": ("<|tool_call>nonsense<tool_call|>", [("text", "<|tool_call>nonsense<tool_call|>")], MALFORMED),
+    "doubled": ("<|tool_call><|tool_call>call:now{}<tool_call|>", [done("{}", "now")], STRAY),
+    "stray closer": ("a<tool_call|>b", [("text", "ab")], STRAY),
+    "call in an open block": (
+        "<|channel>thought\nhm" + g("{n:1}") + "x",
+        [("reasoning", "hm"), done('{"n": 1}'), ("text", "x")],
+        [],
+    ),
+    "unknown call in an open block": (
+        "<|channel>thought\n" + g("{}", "other") + "<channel|>x",
+        [("reasoning", g("{}", "other")), ("text", "x")],
+        [],
+    ),
+    "empty block": ("<|channel>thought\n<channel|>x", [("text", "x")], []),
+    "two blocks": (
+        "<|channel>thought\na<channel|>b<|channel>thought\nc<channel|>\nd",
+        [("reasoning", "a"), ("text", "b"), ("reasoning", "c"), ("text", "\nd")],
+        [],
+    ),
+    "cut name": ("<|tool_call>call:ru", [], CUT),
+    "cut string": (g("{}", "now") + f"<|tool_call>call:run{{cmd:{Q}a", [done("{}", "now"), done('{"cmd": "a', status="truncated")], CUT),
+}
+
+
+@pytest.mark.parametrize("name", GEMMA_RULES)
+def test_gemma4(name: str) -> None:
+    text, segments, anomalies = GEMMA_RULES[name]
+    assert outcome(GEMMA, text)[:2] == (segments, anomalies)
+
+
+def test_gemma4_writes_its_notation() -> None:
+    arguments = '{"b c": "x\\ny", "a": [1.10, null, {"k": "v"}, []], "z": {}}'
+    call = f'<|tool_call>call:f{{{Q}b c{Q}:{Q}x\ny{Q},a:[1.10,null,{{k:{Q}v{Q}}},[]],z:{{}}}}<tool_call|>'
+    written = resolve(*GEMMA).writer.write([ReasoningSegment("R"), TextSegment("A\n"), CallSegment("f", arguments), TextSegment("B")])
+    assert written == f"<|channel>thought\nR<channel|>A\n{call}B"

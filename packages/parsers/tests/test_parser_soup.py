@@ -31,6 +31,7 @@ FORMATS = [
     resolve(None, "qwen3"),
     resolve(None, None),
     resolve("harmony", "gpt_oss"),
+    resolve("gemma4", "gemma4"),
 ]
 IDS = ["+".join(str(name) for name in model.names) for model in FORMATS]
 
@@ -44,6 +45,7 @@ PIECES = [
     *("\n", "\n\n", " ", "\t", "<", "</", ">", "=", "a"),
     *("<|start|>assistant", "<|start|>", "<|channel|>", "analysis", "commentary", "final", " to=functions.run", "<|message|>", "<|end|>"),
     *("<|channel|>commentary to=functions.run <|constrain|>json<|message|>{", "<|call|>", "<|return|>", "<|constrain|>json"),
+    *("<|tool_call>", "call:", "run{", "<|tool_call>call:run{cmd:", '<|"|>', "<tool_call|>", "n:1", "<|channel>thought\n", "<channel|>"),
     *("t", "text ", "é", "\U0001f600", "\u2028", "\x00", "<tool", "_call>", "</par", "ameter>", "<|im_end|>"),
 ]
 SOUP = st.lists(st.sampled_from(PIECES), max_size=22).map("".join)
@@ -145,7 +147,7 @@ def wanted(segments: tuple[Segment, ...]) -> list[tuple[Any, ...]]:
 
 
 # Families that carry any argument object, whatever the declared schema.
-SELF_TYPED = [("hermes", "qwen3"), ("harmony", "gpt_oss")]
+SELF_TYPED = [("hermes", "qwen3"), ("harmony", "gpt_oss"), ("gemma4", "gemma4")]
 
 
 @pytest.mark.parametrize("names", SELF_TYPED, ids=lambda names: "+".join(names))
