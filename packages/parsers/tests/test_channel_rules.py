@@ -171,6 +171,107 @@ def test_gemma4(name: str) -> None:
 
 def test_gemma4_writes_its_notation() -> None:
     arguments = '{"b c": "x\\ny", "a": [1.10, null, {"k": "v"}, []], "z": {}}'
-    call = f'<|tool_call>call:f{{{Q}b c{Q}:{Q}x\ny{Q},a:[1.10,null,{{k:{Q}v{Q}}},[]],z:{{}}}}<tool_call|>'
+    call = f"<|tool_call>call:f{{{Q}b c{Q}:{Q}x\ny{Q},a:[1.10,null,{{k:{Q}v{Q}}},[]],z:{{}}}}<tool_call|>"
     written = resolve(*GEMMA).writer.write([ReasoningSegment("R"), TextSegment("A\n"), CallSegment("f", arguments), TextSegment("B")])
     assert written == f"<|channel>thought\nR<channel|>A\n{call}B"
+
+
+KIMI = ("kimi_k3", "kimi_k3")
+
+
+def k(*arguments: str, name: str = "run") -> str:
+    return f'<|open|>call tool="{name}" index="1"<|sep|>{"".join(arguments)}<|close|>call<|sep|>'
+
+
+def ka(key: str, kind: str, value: str) -> str:
+    return f'<|open|>argument key="{key}" type="{kind}"<|sep|>{value}<|close|>argument<|sep|>'
+
+
+KT, KE = "<|open|>tools<|sep|>", "<|close|>tools<|sep|>"
+KIMI_RULES: dict[str, Rule] = {
+    "types come from the tag": (
+        KT + k(ka("cmd", "number", "1.50"), ka("n", "string", "7"), ka("x", "null", "null"), ka("y", "boolean", "true")) + KE,
+        [done('{"cmd": 1.50, "n": "7", "x": null, "y": true}')],
+        [],
+    ),
+    "no type, by schema": (
+        KT + k('<|open|>argument key="n"<|sep|>7<|close|>argument<|sep|>') + KE,
+        [done('{"n": 7}')],
+        [],
+    ),
+    "unfit value is text": (KT + k(ka("n", "number", "seven"), ka("x", "array", "[1")) + KE, [done('{"n": "seven", "x": "[1"}')], []),
+    "attributes are decoded": (
+        k(ka("a &quot;b&amp;quot;", "string", "&amp;"), name="run&amp;go"),
+        [done('{"a \\"b&quot;": "&amp;"}', "run&go")],
+        [],
+    ),
+    "json body": (
+        KT + k('<|open|>json type="object"<|sep|>{"n": 1.0, "cmd": "<|close|>json<|sep|>"}<|close|>json<|sep|>') + KE,
+        [done('{"n": 1.0, "cmd": "<|close|>json<|sep|>"}')],
+        [],
+    ),
+    "json body, brace missing": (
+        KT + k('<|open|>json type="object"<|sep|>{"n": 1<|close|>json<|sep|>') + KE,
+        [done('{"n": 1}', status="recovered")],
+        REPAIRED,
+    ),
+    "own closers in a string": (
+        k(ka("cmd", "string", "a<|close|>argument<|sep|> b<|close|>call<|sep|> c")),
+        [done('{"cmd": "a<|close|>argument<|sep|> b<|close|>call<|sep|> c"}')],
+        [],
+    ),
+    "argument not closed": (
+        KT + '<|open|>call tool="run" index="1"<|sep|><|open|>argument key="cmd" type="string"<|sep|>ls<|close|>call<|sep|>' + KE,
+        [done('{"cmd": "ls"}', status="recovered")],
+        REPAIRED,
+    ),
+    "call not closed": (
+        KT + '<|open|>call tool="run" index="1"<|sep|>' + ka("n", "number", "1") + KE,
+        [done('{"n": 1}', status="recovered")],
+        REPAIRED,
+    ),
+    "no key": (
+        k('<|open|>argument type="string"<|sep|>x<|close|>argument<|sep|>', ka("n", "number", "1")),
+        [done('{"n": 1}')],
+        ["dropped_parameter"],
+    ),
+    "junk between": (k(" junk ", ka("n", "number", "1")), [done('{"n": 1}')], ["stray_call_text"]),
+    "no name": (k(name=""), [("text", '<|open|>call tool="" index="1"<|sep|>')], []),
+    "channels": (
+        "<|open|>think<|sep|>a<|close|>think<|sep|><|open|>response<|sep|>b\n<|close|>response<|sep|><|close|>message<|sep|><|end_of_msg|>",
+        [("reasoning", "a"), ("text", "b\n")],
+        [],
+    ),
+    "empty channels": (
+        "<|open|>think<|sep|><|close|>think<|sep|><|open|>response<|sep|><|close|>response<|sep|>" + KT + k(name="now") + KE,
+        [done("{}", "now")],
+        [],
+    ),
+    "think not closed": ("<|open|>think<|sep|>a<|open|>response<|sep|>b", [("reasoning", "a"), ("text", "b")], []),
+    "tools end think": ("<|open|>think<|sep|>a" + KT + k(name="other") + KE, [("reasoning", "a"), done("{}", "other")], []),
+    "cut tag": (KT + '<|open|>call tool="ru', [], CUT),
+    "cut value": (
+        KT + '<|open|>call tool="run" index="1"<|sep|>' + ka("cmd", "string", "x")[:-4],
+        [done('{"cmd": "x', status="truncated")],
+        CUT,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KIMI_RULES)
+def test_kimi_k3(name: str) -> None:
+    text, segments, anomalies = KIMI_RULES[name]
+    assert outcome(KIMI, text)[:2] == (segments, anomalies)
+
+
+def test_kimi_k3_writes_channels() -> None:
+    calls = (CallSegment("a&b", '{"q \\"": "x\\ny", "n": 1.10, "l": [1], "t": true}'), CallSegment("f", ""))
+    arguments = ka("q &quot;", "string", "x\ny") + ka("n", "number", "1.10") + ka("l", "array", "[1]") + ka("t", "boolean", "true")
+    second = '<|open|>call tool="f" index="2"<|sep|><|close|>call<|sep|>'
+    assert resolve(*KIMI).writer.write([ReasoningSegment("R"), TextSegment("A"), *calls]) == (
+        "<|open|>think<|sep|>R<|close|>think<|sep|><|open|>response<|sep|>A<|close|>response<|sep|>"
+        + KT
+        + k(arguments, name="a&amp;b")
+        + second
+        + KE
+    )

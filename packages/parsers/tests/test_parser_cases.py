@@ -15,8 +15,8 @@ from antiphon_turns import FinishReason, Opening
 CASES = Path(__file__).parent / "cases"
 
 # Families that exist, as the case files call them.
-TOOL_FAMILIES = frozenset(("hermes", "qwen3_coder", "harmony", "gemma4"))
-REASONING_FAMILIES = frozenset(("qwen3", "gpt_oss", "gemma4"))
+TOOL_FAMILIES = frozenset(("hermes", "qwen3_coder", "harmony", "gemma4", "kimi_k3"))
+REASONING_FAMILIES = frozenset(("qwen3", "gpt_oss", "gemma4", "kimi_k3"))
 
 
 def rows(name: str) -> list[dict[str, Any]]:

@@ -32,6 +32,7 @@ FORMATS = [
     resolve(None, None),
     resolve("harmony", "gpt_oss"),
     resolve("gemma4", "gemma4"),
+    resolve("kimi_k3", "kimi_k3"),
 ]
 IDS = ["+".join(str(name) for name in model.names) for model in FORMATS]
 
@@ -46,6 +47,9 @@ PIECES = [
     *("<|start|>assistant", "<|start|>", "<|channel|>", "analysis", "commentary", "final", " to=functions.run", "<|message|>", "<|end|>"),
     *("<|channel|>commentary to=functions.run <|constrain|>json<|message|>{", "<|call|>", "<|return|>", "<|constrain|>json"),
     *("<|tool_call>", "call:", "run{", "<|tool_call>call:run{cmd:", '<|"|>', "<tool_call|>", "n:1", "<|channel>thought\n", "<channel|>"),
+    *('<|open|>call tool="run" index="1"<|sep|>', '<|open|>argument key="cmd" type="string"<|sep|>', "<|close|>argument<|sep|>"),
+    *('<|open|>argument key="n" type="number"<|sep|>', "<|open|>", "<|close|>", "call", "<|sep|>", "<|close|>call<|sep|>"),
+    *('<|open|>json type="object"<|sep|>', "<|open|>tools<|sep|>", "<|close|>think<|sep|>", "<|open|>response<|sep|>"),
     *("t", "text ", "é", "\U0001f600", "\u2028", "\x00", "<tool", "_call>", "</par", "ameter>", "<|im_end|>"),
 ]
 SOUP = st.lists(st.sampled_from(PIECES), max_size=22).map("".join)
@@ -147,7 +151,7 @@ def wanted(segments: tuple[Segment, ...]) -> list[tuple[Any, ...]]:
 
 
 # Families that carry any argument object, whatever the declared schema.
-SELF_TYPED = [("hermes", "qwen3"), ("harmony", "gpt_oss"), ("gemma4", "gemma4")]
+SELF_TYPED = [("hermes", "qwen3"), ("harmony", "gpt_oss"), ("gemma4", "gemma4"), ("kimi_k3", "kimi_k3")]
 
 
 @pytest.mark.parametrize("names", SELF_TYPED, ids=lambda names: "+".join(names))

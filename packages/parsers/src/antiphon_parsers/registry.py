@@ -5,7 +5,7 @@ import re
 
 import msgspec
 
-from antiphon_parsers.families import gemma4, harmony, hermes, plain, qwen3, qwen3_coder
+from antiphon_parsers.families import gemma4, harmony, hermes, kimi_k3, plain, qwen3, qwen3_coder
 from antiphon_parsers.families.parts import CallFormat, ReasoningPart, ToolPart
 from antiphon_parsers.grammar import Grammar
 from antiphon_parsers.writer import FormatWriter
@@ -13,8 +13,25 @@ from antiphon_turns import Family, TurnWriter
 from antiphon_turns.errors import ConfigError
 from antiphon_turns.family import ReplayPolicy, TemplateSwitches
 
-TOOL_PARTS: dict[str, ToolPart] = {part.name: part for part in (hermes.TOOLS, qwen3_coder.TOOLS, harmony.TOOLS, gemma4.TOOLS)}
-REASONING_PARTS: dict[str, ReasoningPart] = {part.name: part for part in (qwen3.REASONING, harmony.REASONING, gemma4.REASONING)}
+TOOL_PARTS: dict[str, ToolPart] = {
+    part.name: part
+    for part in (
+        hermes.TOOLS,
+        qwen3_coder.TOOLS,
+        harmony.TOOLS,
+        gemma4.TOOLS,
+        kimi_k3.TOOLS,
+    )
+}
+REASONING_PARTS: dict[str, ReasoningPart] = {
+    part.name: part
+    for part in (
+        qwen3.REASONING,
+        harmony.REASONING,
+        gemma4.REASONING,
+        kimi_k3.REASONING,
+    )
+}
 
 # Names of the same grammar elsewhere, folded (see `fold`).
 TOOL_ALIASES = {

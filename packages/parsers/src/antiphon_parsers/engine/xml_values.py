@@ -79,11 +79,11 @@ class Arguments:
         self.recovered = False
         self.littered = False
 
-    def begin(self, key: str, out: Emitter) -> Sink:
-        """The sink for the value of `key`."""
+    def begin(self, key: str, out: Emitter, types: frozenset[JsonType] | None = None) -> Sink:
+        """The sink for the value of `key`, of the types the text gives (None: those the schema declares)."""
         member = ("{" if not self.keys else ", ") + f'"{json_string(key)}": '
         self.keys.add(key)
-        types = self.parameters.types(key)
+        types = self.parameters.types(key) if types is None else types
         return StringValue(member, out) if types <= _STRING else HeldValue(member, types)
 
     @property

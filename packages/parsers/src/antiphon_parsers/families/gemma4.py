@@ -15,9 +15,7 @@ OPEN, CLOSE = "<|tool_call>", "<tool_call|>"
 RESPONSE = "<|tool_response>"
 THOUGHT = "<|channel>thought"
 
-SYNTAX = NotedCalls(
-    opener=OPEN, prefix="call:", open="{", notation=Notation(close="}", assign=":", quote=QUOTE, words=True, end=CLOSE)
-)
+SYNTAX = NotedCalls(opener=OPEN, prefix="call:", open="{", notation=Notation(close="}", assign=":", quote=QUOTE, words=True, end=CLOSE))
 _PLAIN_KEY = re.compile(r"[\w.$-]+")
 
 
