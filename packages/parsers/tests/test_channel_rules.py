@@ -103,7 +103,7 @@ def test_harmony_reads_what_the_prompt_opened() -> None:
 
 
 def test_harmony_writes_messages() -> None:
-    segments = [ReasoningSegment("R"), TextSegment("A"), CallSegment("f", '{"n": 1.10}'), TextSegment("B")]
+    segments = (ReasoningSegment("R"), TextSegment("A"), CallSegment("f", '{"n": 1.10}'), TextSegment("B"))
     writer = resolve(*HARMONY).writer
     call = '<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"n": 1.10}<|call|>'
     preamble = "<|channel|>analysis<|message|>R<|end|><|start|>assistant<|channel|>commentary<|message|>A<|end|><|start|>assistant"

@@ -15,8 +15,21 @@ from antiphon_turns import FinishReason, Opening
 CASES = Path(__file__).parent / "cases"
 
 # Families that exist, as the case files call them.
-TOOL_FAMILIES = frozenset(("hermes", "qwen3_coder", "harmony", "gemma4", "kimi_k3"))
-REASONING_FAMILIES = frozenset(("qwen3", "gpt_oss", "gemma4", "kimi_k3"))
+TOOL_FAMILIES = frozenset(
+    (
+        *("hermes", "qwen3_coder"),
+        *("glm47", "glm45", "minimax_m2", "deepseek_v4", "deepseek_v3_2", "deepseek_v41", "seed_oss", "mimo", "hy_v3"),
+        *("nemotron_nano", "nemotron_v3", "step3p5"),
+        *("harmony", "gemma4", "kimi_k3"),
+    )
+)
+REASONING_FAMILIES = frozenset(
+    (
+        *("qwen3", "glm47", "glm45", "minimax_m2", "minimax_append_think", "deepseek_v4", "deepseek_v3_2", "deepseek_v41"),
+        *("seed_oss", "mimo", "nemotron_nano", "nemotron_v3", "step3p5", "hy_v3"),
+        *("gpt_oss", "gemma4", "kimi_k3"),
+    )
+)
 
 
 def rows(name: str) -> list[dict[str, Any]]:

@@ -56,6 +56,12 @@ def elements(array: str) -> list[str]:
     return found
 
 
+def pairs(arguments: str) -> list[tuple[str, str]]:
+    """(key, JSON text of the value) in order; text that is no JSON object becomes one string, `arguments`."""
+    found = members(arguments)
+    return [("arguments", json_text(arguments))] if found is None else found
+
+
 def string_value(raw: str) -> str:
     """The text a JSON string means; any other JSON value as it is written. Unpaired surrogates, which no tokenizer
     takes, become U+FFFD."""

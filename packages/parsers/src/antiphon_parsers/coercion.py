@@ -102,7 +102,7 @@ def coerce(text: str, types: frozenset[JsonType]) -> str:
         return spelled
     if "boolean" in types and word.lower() in ("true", "false"):
         return word.lower()
-    if types & {"object", "array"} and word[:1] in ("{", "[") and _is_json(word):
+    if types & {"object", "array"} and word[:1] in ("{", "[") and is_json(word):
         return word
     return f'"{json_string(text)}"'
 
@@ -111,14 +111,14 @@ def _integer(word: str) -> str | None:
     found = _INTEGER.fullmatch(word) if _is_numeric(word) else None
     if found is None:
         return None
-    return word if _is_json(word) else ("-" if found[1] == "-" else "") + (found[2] or "0")
+    return word if is_json(word) else ("-" if found[1] == "-" else "") + (found[2] or "0")
 
 
 def _number(word: str) -> str | None:
     found = _NUMBER.fullmatch(word) if _is_numeric(word) else None
     if found is None:
         return None
-    if _is_json(word):
+    if is_json(word):
         return word
     fraction = found[3] or ""
     sign = "-" if found[1] == "-" else ""
@@ -130,7 +130,8 @@ def _is_numeric(word: str) -> bool:
     return len(word) <= _MAX_DIGITS and word.isascii() and word.lstrip("+-").lstrip(".")[:1].isdigit()
 
 
-def _is_json(word: str) -> bool:
+def is_json(word: str) -> bool:
+    """Whether the text is one JSON value, without white space around it."""
     scanner = JsonScanner(max_depth=MAX_DEPTH - 1)
     if scanner.feed(word) < len(word):
         return False

@@ -10,19 +10,20 @@ if TYPE_CHECKING:
 
 
 class ReasoningMarkers(msgspec.Struct, frozen=True):
-    """`lead`, `trail` and `gap` are what the writer puts behind the opener, before the closer and behind it. Up to as many
-    line feeds as they hold are framing to the parser, not text. An empty opener: a message header of the call syntax opens."""
+    """How many line feeds are framing, not text: behind the opener, before the closer, behind the closer. An empty opener: a
+    message header of the call syntax opens; `then` begins the message behind the closer."""
 
     opener: str
     closer: str
-    lead: str = "\n"
-    trail: str = "\n"
-    gap: str = "\n\n"
+    lead: int = 1
+    tail: int = 1
+    behind: int = 2
+    then: str = ""
 
     @property
     def close(self) -> str:
         """What ends an open block in canonical form: the text to inject when a thinking budget is spent."""
-        return f"{self.trail}{self.closer}{self.gap}"
+        return "\n" * self.tail + self.closer + "\n" * self.behind + self.then
 
 
 class CallSyntax(Protocol):
@@ -50,13 +51,15 @@ class CallSyntax(Protocol):
 
 
 class Grammar(msgspec.Struct, frozen=True, kw_only=True):
-    """What a parser must know. `breaks` are markers that end the open text or reasoning and mean nothing else.
-    `line_framed`: one line feed on either side of a call block is framing."""
+    """What a parser must know. `gap` line feeds between text and a call block, on either side, are framing, not text.
+    `preface` is put in front of the visible text when the prompt ends with it. `breaks` are markers that end the open text or
+    reasoning and mean nothing else."""
 
     reasoning: ReasoningMarkers | None = None
     calls: CallSyntax | None = None
+    gap: int = 1
+    preface: str = ""
     breaks: tuple[str, ...] = ()
-    line_framed: bool = True
 
     @property
     def reasoning_close(self) -> str | None:

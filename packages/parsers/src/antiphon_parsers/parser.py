@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from antiphon_parsers.engine.cursor import Cursor
 from antiphon_parsers.engine.emitter import Emitter
-from antiphon_parsers.engine.prose import Prose, opening_strip
+from antiphon_parsers.engine.prose import Prose
 from antiphon_parsers.engine.state import State
 from antiphon_parsers.engine.tools import ToolTable
 from antiphon_parsers.grammar import Grammar
@@ -22,11 +22,16 @@ class Parser:
         self._received = 0
         self._incomplete = False
         table = ToolTable(tools)
-        in_reasoning = opening.kind == "reasoning" and grammar.reasoning is not None
-        strip = opening_strip(grammar) if in_reasoning else 0
-        self._state: State = Prose("reasoning" if in_reasoning else "text", grammar, table, strip=strip)
+        in_reasoning = opening.kind == "reasoning"
+        if in_reasoning and grammar.reasoning is not None:
+            self._state: State = Prose("reasoning", grammar, table, strip=grammar.reasoning.lead)
+        else:
+            self._state = Prose("text", grammar, table)
         if opening.kind == "rendered":
             self._read_opening(opening.text)
+        if grammar.preface and (opening.kind != "rendered" or opening.text.rstrip().endswith(grammar.preface)):
+            self._out.open("text")
+            self._out.delta(grammar.preface)
 
     @property
     def in_reasoning(self) -> bool:

@@ -5,7 +5,23 @@ import re
 
 import msgspec
 
-from antiphon_parsers.families import gemma4, harmony, hermes, kimi_k3, plain, qwen3, qwen3_coder
+from antiphon_parsers.families import (
+    dsml,
+    gemma4,
+    glm,
+    harmony,
+    hermes,
+    hy_v3,
+    kimi_k3,
+    mimo,
+    minimax_m2,
+    nemotron,
+    plain,
+    qwen3,
+    qwen3_coder,
+    seed_oss,
+    step3p5,
+)
 from antiphon_parsers.families.parts import CallFormat, ReasoningPart, ToolPart
 from antiphon_parsers.grammar import Grammar
 from antiphon_parsers.writer import FormatWriter
@@ -16,20 +32,18 @@ from antiphon_turns.family import ReplayPolicy, TemplateSwitches
 TOOL_PARTS: dict[str, ToolPart] = {
     part.name: part
     for part in (
-        hermes.TOOLS,
-        qwen3_coder.TOOLS,
-        harmony.TOOLS,
-        gemma4.TOOLS,
-        kimi_k3.TOOLS,
+        *(hermes.TOOLS, qwen3_coder.TOOLS, glm.GLM47, glm.GLM45, minimax_m2.TOOLS, dsml.V4, dsml.V32, dsml.V41),
+        *(seed_oss.TOOLS, mimo.TOOLS, hy_v3.TOOLS),
+        *(harmony.TOOLS, gemma4.TOOLS, kimi_k3.TOOLS),
     )
 }
 REASONING_PARTS: dict[str, ReasoningPart] = {
     part.name: part
     for part in (
-        qwen3.REASONING,
-        harmony.REASONING,
-        gemma4.REASONING,
-        kimi_k3.REASONING,
+        *(qwen3.REASONING, glm.GLM47_REASONING, glm.GLM45_REASONING, minimax_m2.REASONING, minimax_m2.APPEND_THINK),
+        *(dsml.V4_REASONING, dsml.V32_REASONING, dsml.V41_REASONING, seed_oss.REASONING, mimo.REASONING),
+        *(nemotron.REASONING, step3p5.REASONING, hy_v3.REASONING),
+        *(harmony.REASONING, gemma4.REASONING, kimi_k3.REASONING),
     )
 }
 
@@ -45,6 +59,10 @@ TOOL_ALIASES = {
     "nemotron3": "qwen3_coder",
     "step3p5": "qwen3_coder",
     "nanbeige": "qwen3_coder",
+    "glm": "glm45",
+    "ling3": "glm47",
+    "minimax": "minimax_m2",
+    "hunyuan": "hy_v3",
     "openai": "harmony",
     "gptoss": "harmony",
     "openaigptoss": "harmony",
@@ -52,6 +70,14 @@ TOOL_ALIASES = {
 REASONING_ALIASES = {
     "qwen3thinking": "qwen3",
     "qwen3coder": "qwen3",
+    "glm": "glm45",
+    "ling3": "glm47",
+    "minimax": "minimax_m2",
+    "minimaxm2appendthink": "minimax_append_think",
+    "nemotronnano": "nemotron_v3",
+    "nemotron3": "nemotron_v3",
+    "step3": "step3p5",
+    "hunyuan": "hy_v3",
     "openai": "gpt_oss",
     "openaigptoss": "gpt_oss",
     "harmony": "gpt_oss",
@@ -99,8 +125,9 @@ def compose(tools: ToolPart, reasoning: ReasoningPart | None) -> ModelFormat:
         grammar=Grammar(
             reasoning=markers,
             calls=messages.calls if messages else tools.calls,
+            gap=0 if messages else tools.gap,
+            preface=reasoning.preface if reasoning else "",
             breaks=(*tools.breaks, *(messages.breaks if messages else ())),
-            line_framed=tools.line_framed and messages is None,
         ),
         writer=FormatWriter(tools, markers, messages),
         names=(tools.name if tools.calls else None, reasoning.name if reasoning else None),

@@ -1,16 +1,16 @@
 """The turn writer: segments to the model's own text, with exactly the framing the parser takes away.
 
-Reasoning is `<opener>\\n R \\n<closer>\\n\\n`, or what the markers say instead; a call block is set off by one line feed from
-text or another call before it and from whatever follows it, unless the format needs none.
+Reasoning is `<opener>\\n R \\n<closer>\\n\\n`; a call block is set off by one line feed from text or another call before
+it and from whatever follows it. Families say which of these line feeds they have, and whether calls share a block.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from antiphon_parsers.families.parts import MessageFormat, ToolPart
 from antiphon_parsers.grammar import ReasoningMarkers
-from antiphon_turns import CallSegment, ReasoningSegment, Segment, Tool, ToolMessage
+from antiphon_turns import CallSegment, ReasoningSegment, Segment, TextSegment, Tool, ToolMessage
 
 
 class FormatWriter(msgspec.Struct, frozen=True):
@@ -27,12 +27,10 @@ class FormatWriter(msgspec.Struct, frozen=True):
             return self.messages.write(segments)
         parts: list[str] = []
         before = ""
-        for segment in segments:
-            kind, text = self._block(segment)
-            if text:
-                framed = self.tools.line_framed and (before == "call" or (kind == "call" and before == "text"))
-                parts.append("\n" + text if framed else text)
-                before = kind
+        for kind, text in self._blocks(segments):
+            framed = before == "call" or (kind == "call" and before == "text")
+            parts.append("\n" * self.tools.gap + text if framed else text)
+            before = kind
         return "".join(parts)
 
     def tool_list(self, tools: Sequence[Tool]) -> str:
@@ -44,11 +42,29 @@ class FormatWriter(msgspec.Struct, frozen=True):
         text = f"The call failed with this error:\n{result.text}" if result.is_error else result.text
         return f"<tool_response>\n{text}\n</tool_response>"
 
-    def _block(self, segment: Segment) -> tuple[str, str]:
-        if isinstance(segment, CallSegment):
-            return "call", "" if segment.status == "truncated" else self.tools.write_call(segment)
-        if not isinstance(segment, ReasoningSegment):
-            return "text", segment.text
-        if self.reasoning is None or not segment.text:
-            return "reasoning", ""
-        return "reasoning", f"{self.reasoning.opener}{self.reasoning.lead}{segment.text}{self.reasoning.close}"
+    def _blocks(self, segments: Sequence[Segment]) -> Iterator[tuple[str, str]]:
+        """(kind, text) of everything that is written; calls that share a block are one."""
+        run: list[CallSegment] = []
+        for segment in segments:
+            if isinstance(segment, CallSegment):
+                if segment.status == "truncated":
+                    continue
+                if self.tools.write_run is None:
+                    yield "call", self.tools.write_call(segment)
+                else:
+                    run.append(segment)
+            elif text := self._prose(segment):
+                if run and self.tools.write_run is not None:
+                    yield "call", self.tools.write_run(run)
+                    run = []
+                yield ("text" if isinstance(segment, TextSegment) else "reasoning"), text
+        if run and self.tools.write_run is not None:
+            yield "call", self.tools.write_run(run)
+
+    def _prose(self, segment: TextSegment | ReasoningSegment) -> str:
+        if isinstance(segment, TextSegment):
+            return segment.text
+        markers = self.reasoning
+        if markers is None or not segment.text:
+            return ""
+        return markers.opener + "\n" * markers.lead + segment.text + markers.close

@@ -13,7 +13,6 @@ from functools import lru_cache
 
 import msgspec
 
-from antiphon_parsers.coercion import JsonType
 from antiphon_parsers.engine.closing import AfterBody
 from antiphon_parsers.engine.cursor import Cursor, Found, MarkerSet, Peek
 from antiphon_parsers.engine.cut import cut_attempt, cut_call
@@ -22,20 +21,16 @@ from antiphon_parsers.engine.json_body import JsonBody
 from antiphon_parsers.engine.prose import Mention, Prose
 from antiphon_parsers.engine.state import State
 from antiphon_parsers.engine.tools import NAME_SLACK
-from antiphon_parsers.engine.xml_values import Arguments, DroppedValue, Sink
+from antiphon_parsers.engine.xml_values import Arguments, DroppedValue, Sink, ValueForm
 from antiphon_turns import SegmentStatus
 
 _TAG_SLACK = 64
 """Characters of a tag beside the name in it (I7)."""
 
 _ATTRIBUTE = re.compile(r'([a-z]+)="([^"]*)"')
-_TYPES: dict[str, frozenset[JsonType]] = {
-    "string": frozenset(("string",)),
-    "number": frozenset(("integer", "number")),
-    "boolean": frozenset(("boolean",)),
-    "null": frozenset(("null",)),
-    "object": frozenset(("object",)),
-    "array": frozenset(("array",)),
+_FORMS: dict[str, ValueForm] = {
+    "string": "string",
+    **dict.fromkeys(("number", "boolean", "null", "object", "array"), "json"),
 }
 
 
@@ -171,7 +166,7 @@ class TagBody:
             out.anomaly("dropped_parameter")
             return TagValue(syntax, self, DroppedValue())
         cursor.at = end + len(syntax.sep)
-        return TagValue(syntax, self, arguments.begin(given["key"], out, _TYPES.get(given.get("type", ""))))
+        return TagValue(syntax, self, arguments.begin(given["key"], out, form=_FORMS.get(given.get("type", ""), "schema")))
 
 
 class TagValue:
@@ -218,4 +213,4 @@ class TagValue:
 
 @lru_cache(maxsize=16)
 def _value_ends(syntax: AttributeCalls) -> MarkerSet:
-    return MarkerSet((syntax.argument_close, syntax.call_close), newline=False)
+    return MarkerSet((syntax.argument_close, syntax.call_close))

@@ -72,7 +72,7 @@ class Unreadable:
     def __init__(self, prose: Prose, *, closer: str, openers: Sequence[str], others: Sequence[str] = ()) -> None:
         self._prose = prose
         self._closer = closer
-        self._ends = MarkerSet([closer, *("\n" + opener for opener in openers), *others], newline=False)
+        self._ends = MarkerSet([closer, *("\n" + opener for opener in openers), *others])
         self._raw: list[str] = []
         self._size = 0
 

@@ -91,13 +91,13 @@ class Cursor:
 class MarkerSet:
     """Finds the first of a set of markers, and where the text must be held because one may be beginning.
 
-    `newline`: a line feed before any of them may belong to it, so a trailing one is held too.
+    `newlines`: so many line feeds before any of them may belong to it, so trailing ones are held too.
     """
 
-    def __init__(self, markers: Iterable[str], *, newline: bool) -> None:
+    def __init__(self, markers: Iterable[str], *, newlines: int = 0) -> None:
         known = sorted(set(markers), key=len, reverse=True)
         self.markers = tuple(known)
-        self._newline = newline
+        self._newlines = newlines
         self._longest = len(known[0]) if known else 0
         prefixes = sorted({marker[:size] for marker in known for size in range(1, len(marker))}, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, known)) if known else r"(?!)")
@@ -112,6 +112,14 @@ class MarkerSet:
         """Where the suffix begins that may still grow into a marker; the length of the text when there is none."""
         partial = self._partial.search(text, max(at, len(text) - self._longest))
         start = partial.start() if partial else len(text)
-        if self._newline and start > at and text[start - 1] == "\n":
-            start -= 1
+        if self._newlines and start > at and text[start - 1] == "\n":
+            return lines_before(text, at, start, self._newlines)
         return start
+
+
+def lines_before(text: str, at: int, end: int, most: int) -> int:
+    """Where the at most `most` line feeds begin that stand right before `end`, not before `at`."""
+    start = end
+    while end - start < most and start > at and text[start - 1] == "\n":
+        start -= 1
+    return start

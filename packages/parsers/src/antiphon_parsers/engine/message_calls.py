@@ -112,4 +112,4 @@ class MessageHeader:
 
 @lru_cache(maxsize=16)
 def _header_ends(syntax: MessageCalls) -> MarkerSet:
-    return MarkerSet((syntax.body, *syntax.ends), newline=False)
+    return MarkerSet((syntax.body, *syntax.ends))

@@ -258,9 +258,9 @@ class NotedBody:
 
 @lru_cache(maxsize=16)
 def _quotes(quote: str) -> MarkerSet:
-    return MarkerSet((quote,), newline=False)
+    return MarkerSet((quote,))
 
 
 @lru_cache(maxsize=16)
 def _bare_ends(notation: Notation) -> MarkerSet:
-    return MarkerSet((",", "}", "]", notation.close, notation.end), newline=False)
+    return MarkerSet((",", "}", "]", notation.close, notation.end))

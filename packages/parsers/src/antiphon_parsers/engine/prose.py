@@ -18,11 +18,11 @@ either      break                      the segment ends, text begins
 from functools import lru_cache
 from typing import Literal
 
-from antiphon_parsers.engine.cursor import Cursor, Found, MarkerSet, Peek
+from antiphon_parsers.engine.cursor import Cursor, Found, MarkerSet, Peek, lines_before
 from antiphon_parsers.engine.emitter import Emitter
 from antiphon_parsers.engine.state import State
 from antiphon_parsers.engine.tools import ToolTable
-from antiphon_parsers.grammar import Grammar
+from antiphon_parsers.grammar import Grammar, ReasoningMarkers
 from antiphon_turns import SegmentStatus
 
 ProseKind = Literal["text", "reasoning"]
@@ -33,9 +33,9 @@ Action = Literal["open_reasoning", "close_reasoning", "repeat_opener", "attempt_
 class Transitions:
     """The markers that count in one kind of prose, and what each does."""
 
-    def __init__(self, actions: dict[str, Action], *, newline: bool) -> None:
+    def __init__(self, actions: dict[str, Action], *, newlines: int) -> None:
         self.actions = actions
-        self.markers = MarkerSet(actions, newline=newline)
+        self.markers = MarkerSet(actions, newlines=newlines)
 
 
 @lru_cache(maxsize=64)
@@ -52,8 +52,8 @@ def transitions(grammar: Grammar, kind: ProseKind) -> Transitions:
             actions[grammar.reasoning.opener] = "open_reasoning" if text else "repeat_opener"
         actions[grammar.reasoning.closer] = "drop" if text else "close_reasoning"
     actions.update((marker, "break") for marker in grammar.breaks if actions.get(marker) != "close_reasoning")
-    closer_framed = kind == "reasoning" and grammar.reasoning is not None and grammar.reasoning.trail != ""
-    return Transitions(actions, newline=closer_framed or (grammar.calls is not None and grammar.line_framed))
+    tail = grammar.reasoning.tail if grammar.reasoning is not None and kind == "reasoning" else 0
+    return Transitions(actions, newlines=max(tail, grammar.gap if grammar.calls is not None else 0))
 
 
 class Prose:
@@ -87,13 +87,11 @@ class Prose:
             case "attempt_call":
                 return self._attempt(cursor, out, found)
             case "close_reasoning":
-                markers = self.grammar.reasoning
-                framed, gap = (markers.trail != "", markers.gap.count("\n")) if markers else (False, 0)
-                self._write(cursor, out, _before_newline(cursor, found) if framed else found.start)
-                return self._switch(cursor, out, "text", strip=gap, found=found, end=found.end)
+                self._write(cursor, out, lines_before(cursor.text, cursor.at, found.start, self._markers.tail))
+                return self._switch(cursor, out, "text", strip=self._markers.behind, found=found, end=found.end)
             case "open_reasoning":
                 self._write(cursor, out, found.start)
-                return self._switch(cursor, out, "reasoning", strip=opening_strip(self.grammar), found=found, end=found.start)
+                return self._switch(cursor, out, "reasoning", strip=self._markers.lead, found=found, end=found.start)
             case "break":
                 self._write(cursor, out, found.start)
                 return self._switch(cursor, out, "text", strip=0, found=found, end=found.end)
@@ -129,11 +127,16 @@ class Prose:
 
     def after_call(self) -> "Prose":
         """The state behind a call block."""
-        return Prose("text", self.grammar, self.tools, strip=1 if self.grammar.line_framed else 0)
+        return Prose("text", self.grammar, self.tools, strip=self.grammar.gap)
 
     def enter(self, kind: ProseKind) -> "Prose":
         """The state behind a marker that names what follows it."""
         return Prose(kind, self.grammar, self.tools)
+
+    @property
+    def _markers(self) -> ReasoningMarkers:
+        """The reasoning markers, one of which was found."""
+        return self.grammar.reasoning or ReasoningMarkers("", "")
 
     def _strip_framing(self, cursor: Cursor) -> bool:
         while self._strip and cursor.text.startswith("\n", cursor.at):
@@ -178,7 +181,7 @@ class Prose:
         if self._filled:
             out.anomaly("stray_marker", found.literal)
         else:
-            self._strip = opening_strip(self.grammar)
+            self._strip = self._markers.lead
         return self
 
     def _drop(self, cursor: Cursor, out: Emitter, found: Found, *, keep: bool) -> State:
@@ -194,7 +197,7 @@ class Prose:
 
     def _attempt(self, cursor: Cursor, out: Emitter, found: Found) -> State:
         calls = self.grammar.calls
-        lead = _before_newline(cursor, found) if self.grammar.line_framed else found.start
+        lead = lines_before(cursor.text, cursor.at, found.start, self.grammar.gap)
         self._write(cursor, out, lead)
         line_start = not self._ignored and (lead < found.start or not self._filled or self._last == "\n")
         if calls is None or (self.in_reasoning and calls.line_start_in_reasoning and not line_start):
@@ -202,17 +205,6 @@ class Prose:
             self._ignored = True  # what follows directly belongs to it
             return self
         return calls.attempt(Mention(self, found.literal, found.start - lead, line_start=line_start))
-
-
-def opening_strip(grammar: Grammar) -> int:
-    """Line feeds that are framing at the beginning of a reasoning block."""
-    return grammar.reasoning.lead.count("\n") if grammar.reasoning else 0
-
-
-def _before_newline(cursor: Cursor, found: Found) -> int:
-    """Where a marker begins, with the line feed that frames it."""
-    framed = found.start > cursor.at and cursor.text[found.start - 1] == "\n"
-    return found.start - 1 if framed else found.start
 
 
 _BREAKS = " `'\"),.;:!?*"

@@ -24,7 +24,8 @@ from antiphon_parsers.engine.xml_values import Arguments, DroppedValue, Sink
 
 
 class XmlCalls(msgspec.Struct, frozen=True, kw_only=True):
-    """The tags of a format. A bare function tag (no wrapper) begins a call only for a known tool."""
+    """The tags of a format. A bare function tag (no wrapper) begins a call only for a known tool. `framed_values`: one line
+    feed on either side of a value is framing."""
 
     wrapper_open: str
     wrapper_close: str
@@ -32,6 +33,7 @@ class XmlCalls(msgspec.Struct, frozen=True, kw_only=True):
     function_close: str
     parameter_open: str
     parameter_close: str
+    framed_values: bool = True
     line_start_in_reasoning: bool = True
 
     @property
@@ -176,6 +178,9 @@ class Body:
             out.anomaly("dropped_parameter")
             return Value(self._syntax, self, DroppedValue())
         lead = cursor.text[end + 1 : end + 3]
+        if not self._syntax.framed_values:
+            cursor.at = end + 1
+            return Value(self._syntax, self, arguments.begin(key, out))
         if lead in ("", "\r") and cursor.finish is None:
             return None
         framing = next((feed for feed in ("\r\n", "\n") if lead.startswith(feed)), "")
@@ -212,7 +217,8 @@ class Value:
         self._body = body
         self._sink = sink
         self._framed = framing != ""
-        self._markers = value_markers(syntax, ("", "\n", framing) if framing else ("", "\n"))
+        leads = ("", "\n", framing) if framing else ("", "\n")
+        self._markers = value_markers(syntax, leads if syntax.framed_values else ("",))
 
     def advance(self, cursor: Cursor, out: Emitter) -> State | None:
         found = self._markers.find(cursor.text, cursor.at)
@@ -265,4 +271,4 @@ def _followers(syntax: XmlCalls, marker: str) -> tuple[str, ...]:
 def value_markers(syntax: XmlCalls, leads: tuple[str, ...]) -> MarkerSet:
     """What may end a value, each with every lead that is its framing."""
     ends = (syntax.parameter_close, syntax.function_close, syntax.wrapper_close, syntax.parameter_open)
-    return MarkerSet([lead + marker for marker in ends for lead in leads], newline=False)
+    return MarkerSet([lead + marker for marker in ends for lead in leads])

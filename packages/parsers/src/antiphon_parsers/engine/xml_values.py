@@ -1,8 +1,8 @@
 """Where the characters of an untyped value go: straight out as a JSON string, or held until they can be typed."""
 
-from typing import Protocol
+from typing import Literal, Protocol
 
-from antiphon_parsers.coercion import JsonType, coerce, json_string
+from antiphon_parsers.coercion import JsonType, coerce, is_json, json_string
 from antiphon_parsers.engine.emitter import Emitter
 from antiphon_parsers.engine.tools import Parameters
 
@@ -10,6 +10,9 @@ HELD_LIMIT = 1 << 20
 """Characters of a value that are held for typing; a longer one is a string (I7)."""
 
 _STRING: frozenset[JsonType] = frozenset(("string",))
+
+ValueForm = Literal["schema", "string", "json"]
+"""What types a value: the declared schema, or the model, which says that it is text or that it is JSON."""
 
 
 class Sink(Protocol):
@@ -41,9 +44,10 @@ class StringValue:
 class HeldValue:
     """A value of some other type, or of several."""
 
-    def __init__(self, member: str, types: frozenset[JsonType]) -> None:
+    def __init__(self, member: str, types: frozenset[JsonType], *, form: ValueForm) -> None:
         self._member = member
         self._types = types
+        self._form = form
         self._parts: list[str] = []
         self._size = 0
 
@@ -56,7 +60,9 @@ class HeldValue:
         return StringValue(self._member, out).write("".join(self._parts), out)
 
     def end(self, out: Emitter) -> None:
-        out.delta(self._member + coerce("".join(self._parts), self._types))
+        text = "".join(self._parts)
+        word = text.strip()
+        out.delta(self._member + (word if self._form == "json" and is_json(word) else coerce(text, self._types)))
 
 
 class DroppedValue:
@@ -79,12 +85,13 @@ class Arguments:
         self.recovered = False
         self.littered = False
 
-    def begin(self, key: str, out: Emitter, types: frozenset[JsonType] | None = None) -> Sink:
-        """The sink for the value of `key`, of the types the text gives (None: those the schema declares)."""
+    def begin(self, key: str, out: Emitter, *, form: ValueForm = "schema") -> Sink:
+        """The sink for the value of `key`."""
         member = ("{" if not self.keys else ", ") + f'"{json_string(key)}": '
         self.keys.add(key)
-        types = self.parameters.types(key) if types is None else types
-        return StringValue(member, out) if types <= _STRING else HeldValue(member, types)
+        types = self.parameters.types(key)
+        streams = form == "string" or (form == "schema" and types <= _STRING)
+        return StringValue(member, out) if streams else HeldValue(member, types, form=form)
 
     @property
     def closing(self) -> str:

@@ -59,7 +59,7 @@ TOOLS = ToolPart(
     call_format=None,
     write_call=write_call,
     write_tools=write_tools,
-    line_framed=False,
+    gap=0,
     breaks=(RESPONSE,),
     detection=(
         DetectionRule(template_all=(OPEN, QUOTE), confidence=0.95),
@@ -70,7 +70,7 @@ TOOLS = ToolPart(
 
 REASONING = ReasoningPart(
     name="gemma4",
-    markers=ReasoningMarkers(THOUGHT, "<channel|>", lead="\n", trail="", gap=""),
+    markers=ReasoningMarkers(THOUGHT, "<channel|>", lead=1, tail=0, behind=0),
     replay=ReplayPolicy(keep="after_last_user"),
     switches=TemplateSwitches(
         thinking_on={"enable_thinking": True}, thinking_off={"enable_thinking": False}, allowed=frozenset(("enable_thinking",))

@@ -87,7 +87,7 @@ TOOLS = ToolPart(
 
 REASONING = ReasoningPart(
     name="gpt_oss",
-    markers=ReasoningMarkers(opener="", closer=END, lead="", trail="", gap=HEADER),
+    markers=ReasoningMarkers(opener="", closer=END, lead=0, tail=0, behind=0, then=HEADER),
     replay=ReplayPolicy(keep="after_last_final"),
     switches=TemplateSwitches(allowed=frozenset(("reasoning_effort", "builtin_tools", "model_identity"))),
     messages=MESSAGES,

@@ -122,7 +122,7 @@ TOOLS = ToolPart(
 
 REASONING = ReasoningPart(
     name="kimi_k3",
-    markers=ReasoningMarkers(opening("think"), closing("think"), lead="", trail="", gap=""),
+    markers=ReasoningMarkers(opening("think"), closing("think"), lead=0, tail=0, behind=0),
     replay=ReplayPolicy(keep="all"),
     switches=TemplateSwitches(
         thinking_on={"thinking": True}, thinking_off={"thinking": False}, allowed=frozenset(("thinking", "thinking_effort"))

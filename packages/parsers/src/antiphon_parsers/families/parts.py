@@ -5,6 +5,7 @@ from typing import Literal
 
 import msgspec
 
+from antiphon_parsers.arguments import tool_lines
 from antiphon_parsers.grammar import CallSyntax, ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, Segment, TemplateSwitches, Tool
 
@@ -39,7 +40,8 @@ class MessageFormat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The tool half of a format. `write_call` gives one whole call block, `write_tools` the system text that offers tools."""
+    """The tool half of a format. `write_tools` gives the system text that offers tools, `write_call` one whole call block.
+    Where calls share a block, `write_run` gives the block of calls that follow each other. `gap`: see `Grammar`."""
 
     name: str
     frame: Frame
@@ -48,7 +50,8 @@ class ToolPart(msgspec.Struct, frozen=True, kw_only=True):
     call_format: CallFormat | None
     write_call: Callable[[CallSegment], str]
     write_tools: Callable[[Sequence[Tool]], str]
-    line_framed: bool = True
+    write_run: Callable[[Sequence[CallSegment]], str] | None = None
+    gap: int = 1
     breaks: tuple[str, ...] = ()
     messages: MessageFormat | None = None
     detection: tuple[DetectionRule, ...] = ()
@@ -56,13 +59,28 @@ class ToolPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReasoningPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The reasoning half of a format."""
+    """The reasoning half of a format. Without `markers` reasoning stays in the text, with `preface` put in front of it."""
 
     name: str
-    markers: ReasoningMarkers
+    markers: ReasoningMarkers | None
+    preface: str = ""
     replay: ReplayPolicy
     switches: TemplateSwitches
     replay_switches: tuple[ReplaySwitch, ...] = ()
     messages: MessageFormat | None = None
     detection: tuple[DetectionRule, ...] = ()
     source: str = ""
+
+
+def offer(tools: Sequence[Tool], form: str, *rules: str) -> str:
+    """System text that offers tools: one a line, then the form of a call, then what else holds."""
+    return (
+        "You can call these functions. Each line describes one, with its parameters as a JSON schema:\n"
+        f"<tools>\n{tool_lines(tools)}\n</tools>\n\n"
+        f"To call a function, write a block of exactly this form:\n{form}\n"
+        + " ".join((*rules, "Give every required parameter.", "When no function is needed, answer in plain text."))
+    )
+
+
+UNTYPED = "Write text values as they are, without quotes or escapes, over several lines if need be; write all other values as JSON."
+"""The rule of formats whose values carry no type."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from antiphon_parsers.arguments import members, string_value, tool_lines
+from antiphon_parsers.arguments import pairs, string_value, tool_lines
 from antiphon_parsers.engine.xml_calls import XmlCalls
 from antiphon_parsers.families.parts import CHATML, CHATML_MARKERS, RESULT_MARKERS, ToolPart
 from antiphon_turns import CallSegment, DetectionRule, Tool
@@ -19,10 +19,14 @@ SYNTAX = XmlCalls(
 
 def write_call(call: CallSegment) -> str:
     """Strings raw, other values as their JSON text. Arguments that are no JSON object become one raw parameter."""
-    found = members(call.arguments)
-    pairs = [("arguments", call.arguments)] if found is None else [(key, string_value(raw)) for key, raw in found]
-    body = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in pairs)
+    body = "".join(f"<parameter={key}>\n{string_value(raw)}\n</parameter>\n" for key, raw in pairs(call.arguments))
     return f"<tool_call>\n<function={call.name}>\n{body}</function>\n</tool_call>"
+
+
+def write_inline(call: CallSegment, tags: XmlCalls) -> str:
+    """The same in the tags of a variant that sets no line feeds around values."""
+    body = "".join(f"<parameter={key}>{string_value(raw)}</parameter>\n" for key, raw in pairs(call.arguments))
+    return f"{tags.wrapper_open}\n<function={call.name}>\n{body}</function>\n{tags.wrapper_close}"
 
 
 def write_tools(tools: Sequence[Tool]) -> str:

@@ -1,0 +1,129 @@
+"""deepseek_v3_2, deepseek_v4 and deepseek_v41: invoke and parameter tags that carry the DSML token, parameters that say
+whether they are text or JSON, all calls of a turn in one block."""
+
+from collections.abc import Sequence
+
+from antiphon_parsers.arguments import pairs, string_value
+from antiphon_parsers.engine.invoke_calls import InvokeCalls
+from antiphon_parsers.families.parts import ReasoningPart, ToolPart, offer
+from antiphon_parsers.grammar import ReasoningMarkers
+from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
+
+TOKEN = "\uff5cDSML\uff5c"
+# Seen in text that did not come as the token: doubled bars, and bars of the other width.
+SPELLINGS = (TOKEN, "|DSML|", "\uff5c\uff5cDSML\uff5c\uff5c", "||DSML||")
+FRAME = Frame(
+    assistant_header="<\uff5cAssistant\uff5c>",
+    end_of_turn="<\uff5cend\u2581of\u2581sentence\uff5c>",
+    stop_tokens=("<\uff5cend\u2581of\u2581sentence\uff5c>",),
+)
+ROLES = (
+    "<\uff5cbegin\u2581of\u2581sentence\uff5c>",
+    "<\uff5cend\u2581of\u2581sentence\uff5c>",
+    "<\uff5cUser\uff5c>",
+    "<\uff5cAssistant\uff5c>",
+)
+
+
+class _Tags:
+    """The tags of one version: `space` stands behind the token, `blocks` are the block's names, the usual one first."""
+
+    def __init__(self, blocks: tuple[str, ...], space: str = "") -> None:
+        self._token = TOKEN + space
+        self._block = blocks[0]
+        self.syntax = InvokeCalls(
+            block_open=tuple(f"<{token}{space}{block}>" for token in SPELLINGS for block in blocks),
+            block_close=tuple(f"</{token}{space}{block}>" for token in SPELLINGS for block in blocks),
+            call_open=tuple(f"<{token}{space}invoke name=" for token in SPELLINGS),
+            call_close=tuple(f"</{token}{space}invoke>" for token in SPELLINGS),
+            parameter_open=tuple(f"<{token}{space}parameter name=" for token in SPELLINGS),
+            parameter_close=tuple(f"</{token}{space}parameter>" for token in SPELLINGS),
+            typed=True,
+            json_bodies=True,
+            line_start_in_reasoning=False,
+        )
+
+    def write_call(self, call: CallSegment) -> str:
+        """One call as a block of its own."""
+        return self.write_run([call])
+
+    def write_run(self, calls: Sequence[CallSegment]) -> str:
+        """Strings raw, other values as their JSON text."""
+        return f"<{self._token}{self._block}>\n{''.join(map(self._invoke, calls))}</{self._token}{self._block}>"
+
+    def _invoke(self, call: CallSegment) -> str:
+        body = "\n".join(self._parameter(key, raw) for key, raw in pairs(call.arguments))
+        return f'<{self._token}invoke name="{call.name}">\n{body}\n</{self._token}invoke>\n'
+
+    def _parameter(self, key: str, raw: str) -> str:
+        string = "true" if raw.startswith('"') else "false"
+        return f'<{self._token}parameter name="{key}" string="{string}">{string_value(raw)}</{self._token}parameter>'
+
+    def write_tools(self, tools: Sequence[Tool]) -> str:
+        """Tools one a line, then how to call."""
+        token = self._token
+        parameter = f'<{token}parameter name="parameter name" string="true|false">value</{token}parameter>'
+        form = f'<{token}{self._block}>\n<{token}invoke name="function name">\n{parameter}\n</{token}invoke>\n</{token}{self._block}>'
+        return offer(
+            tools,
+            form,
+            "Put several calls into one block, each in its own invoke tag.",
+            'With string="true" the value is text as it is, without quotes or escapes; with string="false" it is JSON.',
+        )
+
+
+def _tools(name: str, tags: _Tags, detection: tuple[DetectionRule, ...], source: str) -> ToolPart:
+    syntax = tags.syntax
+    usual = (syntax.block_open, syntax.block_close, syntax.call_open, syntax.call_close, syntax.parameter_open)
+    return ToolPart(
+        name=name,
+        frame=FRAME,
+        markers=(*ROLES, *(spellings[0] for spellings in usual), syntax.parameter_close[0], TOKEN),
+        calls=syntax,
+        call_format=None,
+        write_call=tags.write_call,
+        write_run=tags.write_run,
+        write_tools=tags.write_tools,
+        gap=2,
+        detection=detection,
+        source=source,
+    )
+
+
+def _rules(block: str, architecture: str) -> tuple[DetectionRule, ...]:
+    return (
+        DetectionRule(template_all=(f"{TOKEN}{block}",), confidence=0.95),
+        DetectionRule(architectures=(architecture,), confidence=0.9),
+    )
+
+
+V32_TAGS = _Tags(("function_calls",))
+V4_TAGS = _Tags(("tool_calls", "toolcalls", "tool"))
+V41_TAGS = _Tags(("calls",), space=" ")
+
+V32 = _tools("deepseek_v3_2", V32_TAGS, _rules("function_calls", "DeepseekV32ForCausalLM"), "encoding of DeepSeek-V3.2")
+V4 = _tools("deepseek_v4", V4_TAGS, _rules("tool_calls", "DeepseekV4ForCausalLM"), "encoding of DeepSeek-V4")
+V41 = _tools("deepseek_v41", V41_TAGS, _rules(" calls", "DeepseekV41ForCausalLM"), "encoding of DeepSeek-V4.1")
+
+_SWITCHES = TemplateSwitches(
+    thinking_on={"thinking": True},
+    thinking_off={"thinking": False},
+    allowed=frozenset(("thinking", "enable_thinking", "drop_thinking", "reasoning_effort")),
+)
+
+
+def _reasoning(name: str, tools: ToolPart, replay: ReplayPolicy) -> ReasoningPart:
+    return ReasoningPart(
+        name=name,
+        markers=ReasoningMarkers("<think>", "</think>", lead=0, tail=0, behind=0),
+        replay=replay,
+        switches=_SWITCHES,
+        detection=tools.detection,
+        source=tools.source,
+    )
+
+
+V32_REASONING = _reasoning("deepseek_v3_2", V32, ReplayPolicy(keep="after_last_user"))
+# With tools in the request these models are trained to see all their reasoning.
+V4_REASONING = _reasoning("deepseek_v4", V4, ReplayPolicy(keep="all"))
+V41_REASONING = _reasoning("deepseek_v41", V41, ReplayPolicy(keep="all"))

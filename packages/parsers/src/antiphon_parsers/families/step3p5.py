@@ -1,0 +1,15 @@
+"""step3p5 reasoning (Step 3.5 and 3.7 Flash); the calls are those of qwen3_coder."""
+
+from antiphon_parsers.families.parts import ReasoningPart, ReplaySwitch
+from antiphon_parsers.grammar import ReasoningMarkers
+from antiphon_turns import DetectionRule, ReplayPolicy, TemplateSwitches
+
+REASONING = ReasoningPart(
+    name="step3p5",
+    markers=ReasoningMarkers("<think>", "</think>", behind=1),
+    replay=ReplayPolicy(keep="after_last_user"),
+    switches=TemplateSwitches(allowed=frozenset(("preserve_thinking", "reasoning_effort"))),
+    replay_switches=(ReplaySwitch(variable="preserve_thinking", value=True),),
+    detection=(DetectionRule(template_any=("<think>",), architectures=("Step3p5ForCausalLM",), confidence=0.97),),
+    source="chat template of Step-3.5-Flash",
+)
