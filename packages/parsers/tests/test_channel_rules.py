@@ -275,3 +275,80 @@ def test_kimi_k3_writes_channels() -> None:
         + second
         + KE
     )
+
+
+M3 = ("minimax_m3", "minimax_m3")
+NS = "]<]minimax[>["
+
+
+def m(*body: str, name: str = "run", block: bool = True) -> str:
+    call = f'{NS}<invoke name="{name}">{"".join(body)}{NS}</invoke>\n'
+    return f"{NS}<tool_call>\n{call}{NS}</tool_call>" if block else call
+
+
+def e(name: str, *inner: str) -> str:
+    return f"{NS}<{name}>{''.join(inner)}{NS}</{name}>"
+
+
+M3_RULES: dict[str, Rule] = {
+    "string stays": (m(e("cmd", " 12\n<item>a</cmd>")), [done('{"cmd": " 12\\n<item>a</cmd>"}')], []),
+    "own closer in a string": (m(e("cmd", f"a{NS}</cmd> b")), [done(json.dumps({"cmd": f"a{NS}</cmd> b"}))], []),
+    "by schema": (m(e("n", "7"), e("cmd", "7"), e("x", "7")), [done('{"n": 7, "cmd": "7", "x": "7"}')], []),
+    "entities stay": (m(e("cmd", "a &lt; b")), [done('{"cmd": "a &lt; b"}')], []),
+    "list whatever the tags": (m(e("tags", e("item", "a"), e("x", "1")), name="plan"), [done('{"tags": ["a", "1"]}', "plan")], []),
+    "repeated name": (m(e("tags", "a"), e("tags", "b"), name="plan"), [done('{"tags": ["a", "b"]}', "plan")], []),
+    "one text for a list": (m(e("tags", '["a", "b"]'), name="plan"), [done('{"tags": ["a", "b"]}', "plan")], []),
+    "empty containers": (m(e("tags"), e("limits"), name="plan"), [done('{"tags": [], "limits": {}}', "plan")], []),
+    "nested by schema": (
+        m(e("limits", e("cpu", "4"), e("hosts", e("item", "a"))), name="plan"),
+        [done('{"limits": {"cpu": 4, "hosts": ["a"]}}', "plan")],
+        [],
+    ),
+    "text among elements": (
+        m(e("limits", " note ", e("cpu", "4")), name="plan"),
+        [done('{"limits": {"cpu": 4, "$text": "note"}}', "plan")],
+        [],
+    ),
+    "undeclared tree": (m(e("x", e("a", "1"), e("a", "2"), e("b", e("item", "c")))), [done('{"x": {"a": ["1", "2"], "b": ["c"]}}')], []),
+    "invoke not closed": (
+        f'{NS}<tool_call>\n{NS}<invoke name="run">{e("n", "1")}{NS}</tool_call>x',
+        [done('{"n": 1}', status="recovered"), ("text", "x")],
+        REPAIRED,
+    ),
+    "string not closed": (m(f"{NS}<cmd>ls"), [done('{"cmd": "ls"}', status="recovered")], REPAIRED),
+    "element not closed": (m(f"{NS}<limits>{NS}<cpu>4", name="plan"), [done('{"limits": {"cpu": 4}}', "plan", "recovered")], REPAIRED),
+    "block not opened": (m(e("n", "1"), block=False), [done('{"n": 1}')], []),
+    "unknown, no block": (
+        m(e("n", "1"), name="other", block=False),
+        [("text", f'{NS}<invoke name="other">{e("n", "1")}{NS}</invoke>\n')],
+        [],
+    ),
+    "junk": (m(" junk ", e("n", "1")), [done('{"n": 1}')], ["stray_call_text"]),
+    "two calls": (
+        f"A\n{NS}<tool_call>\n" + m(e("n", "1"), block=False) + m(name="now", block=False) + f"{NS}</tool_call>\nB",
+        [("text", "A"), done('{"n": 1}'), done("{}", "now"), ("text", "B")],
+        [],
+    ),
+    "garbage": (f"{NS}<tool_call>x{NS}</tool_call>", [("text", f"{NS}<tool_call>x{NS}</tool_call>")], MALFORMED),
+    "stray closer of reasoning": ("</mm:think>hi", [("text", "hi")], STRAY),
+    "call in an open block": ("<mm:think>a\n" + m(e("n", "1")), [("reasoning", "a"), done('{"n": 1}')], []),
+    "cut tag": (f'{NS}<tool_call>\n{NS}<invoke name="ru', [], CUT),
+    "cut value": (m(e("n", "1"))[:-40], [done("", status="truncated")], CUT),
+}
+
+
+@pytest.mark.parametrize("name", M3_RULES)
+def test_minimax_m3(name: str) -> None:
+    text, segments, anomalies = M3_RULES[name]
+    assert outcome(M3, text)[:2] == (segments, anomalies)
+
+
+def test_minimax_m3_writes_elements() -> None:
+    calls = (CallSegment("a", '{"s": "x\\ny", "l": [1.10, {"k": true}], "o": {}}'), CallSegment("b", ""))
+    item = e("item", e("k", "true"))
+    assert resolve(*M3).writer.write([ReasoningSegment("R"), TextSegment("A"), *calls, TextSegment("B")]) == (
+        f"<mm:think>R</mm:think>A\n{NS}<tool_call>\n"
+        + m(e("s", "x\ny"), e("l", e("item", "1.10"), item), e("o"), name="a", block=False)
+        + m(name="b", block=False)
+        + f"{NS}</tool_call>\nB"
+    )

@@ -20,14 +20,14 @@ TOOL_FAMILIES = frozenset(
         *("hermes", "qwen3_coder"),
         *("glm47", "glm45", "minimax_m2", "deepseek_v4", "deepseek_v3_2", "deepseek_v41", "seed_oss", "mimo", "hy_v3"),
         *("nemotron_nano", "nemotron_v3", "step3p5"),
-        *("harmony", "gemma4", "kimi_k3"),
+        *("harmony", "gemma4", "kimi_k3", "minimax_m3"),
     )
 )
 REASONING_FAMILIES = frozenset(
     (
         *("qwen3", "glm47", "glm45", "minimax_m2", "minimax_append_think", "deepseek_v4", "deepseek_v3_2", "deepseek_v41"),
         *("seed_oss", "mimo", "nemotron_nano", "nemotron_v3", "step3p5", "hy_v3"),
-        *("gpt_oss", "gemma4", "kimi_k3"),
+        *("gpt_oss", "gemma4", "kimi_k3", "minimax_m3"),
     )
 )
 

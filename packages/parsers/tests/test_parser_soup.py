@@ -33,9 +33,11 @@ FORMATS = [
     resolve("harmony", "gpt_oss"),
     resolve("gemma4", "gemma4"),
     resolve("kimi_k3", "kimi_k3"),
+    resolve("minimax_m3", "minimax_m3"),
 ]
 IDS = ["+".join(str(name) for name in model.names) for model in FORMATS]
 
+M3 = "]<]minimax[>["
 PIECES = [
     *("<think>", "</think>", "<tool_call>", "</tool_call>", "<function=", "</function>", "<parameter=", "</parameter>"),
     *("<function=run>", "<function=run_all>", "<function=other>", "<parameter=cmd>", "<parameter=n>", "<parameter=opt>"),
@@ -50,6 +52,8 @@ PIECES = [
     *('<|open|>call tool="run" index="1"<|sep|>', '<|open|>argument key="cmd" type="string"<|sep|>', "<|close|>argument<|sep|>"),
     *('<|open|>argument key="n" type="number"<|sep|>', "<|open|>", "<|close|>", "call", "<|sep|>", "<|close|>call<|sep|>"),
     *('<|open|>json type="object"<|sep|>', "<|open|>tools<|sep|>", "<|close|>think<|sep|>", "<|open|>response<|sep|>"),
+    *(M3 + "<tool_call>", M3 + '<invoke name="run">', M3 + "<cmd>", M3 + "</cmd>", M3 + "<n>", M3 + "</n>", M3 + "<item>", M3 + "</item>"),
+    *(M3 + "</invoke>", M3 + "</tool_call>", M3, "<mm:think>", "</mm:think>", '<invoke name="', "<any>", M3 + "<opt>"),
     *("t", "text ", "é", "\U0001f600", "\u2028", "\x00", "<tool", "_call>", "</par", "ameter>", "<|im_end|>"),
 ]
 SOUP = st.lists(st.sampled_from(PIECES), max_size=22).map("".join)
@@ -199,6 +203,38 @@ def test_qwen3_coder_reads_the_strings_it_writes(segments: tuple[Segment, ...]) 
 @given(turns(TYPED, reasoning=False))
 def test_qwen3_coder_reads_the_types_it_writes(segments: tuple[Segment, ...]) -> None:
     assert read_back(resolve("qwen3_coder", None), segments, TYPED_TOOLS) == wanted(segments)
+
+
+NESTED_TYPES = st.fixed_dictionaries(
+    {},
+    optional={
+        "s": WORDS,
+        "i": st.integers(-(10**30), 10**30),
+        "b": st.booleans(),
+        "l": st.lists(WORDS.filter(str.strip), max_size=3),
+        "o": st.fixed_dictionaries({}, optional={"n": st.integers(), "l": st.lists(st.booleans(), max_size=3), "s": WORDS}),
+    },
+)
+NESTED_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "s": {"type": "string"},
+        "i": {"type": "integer"},
+        "b": {"type": "boolean"},
+        "l": {"type": "array", "items": {"type": "string"}},
+        "o": {
+            "type": "object",
+            "properties": {"n": {"type": "integer"}, "l": {"type": "array", "items": {"type": "boolean"}}, "s": {"type": "string"}},
+        },
+    },
+}
+NESTED_TOOLS = tools_of([{"name": name, "parameters": NESTED_SCHEMA} for name in ("run", "run_all", "other.tool-1")])
+
+
+@settings(max_examples=100, deadline=None)
+@given(turns(NESTED_TYPES, reasoning=True))
+def test_minimax_m3_reads_the_types_it_writes(segments: tuple[Segment, ...]) -> None:
+    assert read_back(resolve("minimax_m3", "minimax_m3"), segments, NESTED_TOOLS) == wanted(segments)
 
 
 CANONICAL = [

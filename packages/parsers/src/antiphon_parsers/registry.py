@@ -15,6 +15,7 @@ from antiphon_parsers.families import (
     kimi_k3,
     mimo,
     minimax_m2,
+    minimax_m3,
     nemotron,
     plain,
     qwen3,
@@ -34,7 +35,7 @@ TOOL_PARTS: dict[str, ToolPart] = {
     for part in (
         *(hermes.TOOLS, qwen3_coder.TOOLS, glm.GLM47, glm.GLM45, minimax_m2.TOOLS, dsml.V4, dsml.V32, dsml.V41),
         *(seed_oss.TOOLS, mimo.TOOLS, hy_v3.TOOLS),
-        *(harmony.TOOLS, gemma4.TOOLS, kimi_k3.TOOLS),
+        *(harmony.TOOLS, gemma4.TOOLS, kimi_k3.TOOLS, minimax_m3.TOOLS),
     )
 }
 REASONING_PARTS: dict[str, ReasoningPart] = {
@@ -43,7 +44,7 @@ REASONING_PARTS: dict[str, ReasoningPart] = {
         *(qwen3.REASONING, glm.GLM47_REASONING, glm.GLM45_REASONING, minimax_m2.REASONING, minimax_m2.APPEND_THINK),
         *(dsml.V4_REASONING, dsml.V32_REASONING, dsml.V41_REASONING, seed_oss.REASONING, mimo.REASONING),
         *(nemotron.REASONING, step3p5.REASONING, hy_v3.REASONING),
-        *(harmony.REASONING, gemma4.REASONING, kimi_k3.REASONING),
+        *(harmony.REASONING, gemma4.REASONING, kimi_k3.REASONING, minimax_m3.REASONING),
     )
 }
 
