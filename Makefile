@@ -50,9 +50,9 @@ lock: ## write requirements/ from what is installed in .venv
 agents: ## real agent clients against the mock engine (CLIENTS="claude pi", SCRIPTS="agent_session"; needs root)
 	@scripts/install.sh serve
 	@scripts/agents.sh
-	@scripts/agents_cut.sh
+	@MODES="$${MODES:-honest recover}" CUTS="$${CUTS:-value nothing}" scripts/agents_cut.sh
 
-agents-cut: ## of these only the sessions whose tool call is cut (MODES="honest", CUTS="value", CLIENTS as above)
+agents-cut: ## every way a tool call can be cut, with every client; about 20 minutes (MODES="honest", CUTS="value", CLIENTS as above)
 	@scripts/install.sh serve
 	@scripts/agents_cut.sh
 

@@ -38,7 +38,8 @@ def run_once(server: MockServer, surface: SurfaceName, *, streams: int, requests
     bodies = [body(surface, plain_turns(PROMPT_TOKENS, f"{surface}{number}"), output_tokens=tokens) for number in range(requests)]
     cpu, wall = server.cpu_seconds(), time.perf_counter()
     answers = ask_all(server.address, surface, bodies, streams=streams, seconds=90)
-    cpu, wall = server.cpu_seconds() - cpu, time.perf_counter() - wall
+    wall = time.perf_counter() - wall
+    cpu = server.cpu_seconds() - cpu
     sampled = sum(answer.output_tokens for answer in answers)
     if sampled != requests * (tokens + 1):
         raise BenchError(f"{requests} requests for {tokens} tokens and the end of turn gave {sampled} tokens")

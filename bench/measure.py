@@ -9,6 +9,10 @@ from statistics import median
 
 import msgspec
 
+# Longer than the longest tick, 10 ms; and more readings than a server at rest, which wakes up ten times a second, can disturb.
+_SETTLE_SECONDS = 0.015
+_SETTLE_READINGS = 20
+
 
 class BenchError(Exception):
     """A figure that cannot be trusted or taken; the message says why."""
@@ -56,12 +60,21 @@ def _cpu_name() -> str:
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time of another process so far, ended threads included, to the nanosecond. Raises BenchError elsewhere than on Linux.
+    """CPU time of another process so far, ended threads included, once it has come to rest. Raises BenchError elsewhere than on Linux.
 
-    The kernel's own numbering of per-process clocks: the pid's complement above three bits, of which 2 means "scheduler".
+    The kernel books a running process only when it leaves its core or at a tick, so the clock is read until it stands still.
     """
+    # The kernel's numbering of per-process clocks: the pid's complement above three bits, of which 2 means "scheduler".
+    clock = (~pid << 3) | 2
     try:
-        return time.clock_gettime((~pid << 3) | 2)
+        before = time.clock_gettime(clock)
+        for _ in range(_SETTLE_READINGS):
+            time.sleep(_SETTLE_SECONDS)
+            now = time.clock_gettime(clock)
+            if now == before:
+                break
+            before = now
+        return before
     except (OSError, AttributeError) as error:
         raise BenchError("the CPU time of another process can only be read on Linux; `--only parsers` runs anywhere") from error
 

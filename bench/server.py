@@ -47,7 +47,7 @@ class MockServer:
         self._folder.cleanup()
 
     def cpu_seconds(self) -> float:
-        """CPU time of the server so far."""
+        """CPU time of the server so far; waits until it is at rest."""
         return cpu_seconds(self._process.pid)
 
     def _wait_for_port(self) -> int:

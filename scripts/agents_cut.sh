@@ -24,9 +24,9 @@ row() { # row MODE CUT CLIENT OUTCOME RESULT TURNS SECONDS
   printf '%-20s %-10s %-28s %-9s %-6s %5s %7s\n' "$@"
 }
 
-session() { # session CLIENT FOLDER: one session of one client, in FOLDER/work
+session() { # session CLIENT FOLDER: one session of one client, in FOLDER/cwd
   local client=$1 variant=${1#*/}
-  export W=$2/work H=$2/home LIMIT=$limit TMPDIR=$2
+  export W=$2/cwd H=$2/home LIMIT=$limit TMPDIR=$2
   case $client in
     claude) "$sessions/run_claude.sh" "$url" ;;
     opencode/*) API=$variant "$sessions/run_opencode.sh" "$url" ;;
@@ -62,7 +62,7 @@ outcome() { # outcome STATUS TURNS FOLDER: what happened to one session
     echo goes-on
   elif grep -q 'client exit status 124' "$3/log.txt" || [ "$1" = 124 ]; then
     echo hangs
-  elif [ -e "$3/work/ran.txt" ]; then
+  elif [ -e "$3/cwd/ran.txt" ]; then
     echo lost
   else
     echo stops
@@ -81,7 +81,7 @@ inside() { # inside MODE LOGS CLIENT...
       # The client's name tells conversations apart where a client sends no session id.
       export PROMPT="Use the shell tool to run exactly this command: <<cmd>>$command<<end>> Then say so, $client. ((cut:$cut))"
       folder=$logs/$cut/${client//\//-}
-      mkdir -p "$folder/work" "$folder/home"
+      mkdir -p "$folder/cwd" "$folder/home"
       : >"$logs/tokens.jsonl"
       started=$SECONDS status=0
       (session "$client" "$folder") >"$folder/log.txt" 2>&1 || status=$?

@@ -312,3 +312,11 @@ def test_hermes_calls_keep_the_prefix_though_messages_sends_them_compact(serve_m
     one, two = server.traced()
     held = one["prompt_ids"] + one["output_ids"]
     assert two["prompt_ids"][: len(held)] == held
+
+
+def test_contained_output_is_named_in_the_log(serve_mock, caplog):
+    server = serve_mock([{"when": "", "say": "R\n</think>\n\nA</think> B"}])
+    with caplog.at_level("WARNING", logger="antiphon"):
+        body = ask(server).json()
+    assert body["content"][-1]["text"] == "A B"
+    assert any("stray_marker" in record.getMessage() for record in caplog.records)

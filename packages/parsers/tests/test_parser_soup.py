@@ -14,6 +14,9 @@ from antiphon_parsers.engine.cursor import Cursor
 from antiphon_parsers.engine.json_calls import Envelope
 from antiphon_parsers.engine.lenient import LenientJson
 from antiphon_parsers.engine.prose import Prose
+from antiphon_parsers.engine.tag_calls import Between, CallTag, JsonBody
+from antiphon_parsers.engine.tag_calls import Body as TagBody
+from antiphon_parsers.engine.tag_calls import Value as TagValue
 from antiphon_parsers.engine.xml_calls import Body, FunctionTag, Value
 from antiphon_turns import CallSegment, Opening, ReasoningSegment, Segment, SegmentDelta, TextSegment
 
@@ -23,11 +26,26 @@ TOOLS = tools_of(
         {"name": "run_all", "parameters": {"type": "object", "properties": {"opt": {"type": ["string", "null"]}, "any": {}}}},
     ]
 )
+# Families beside the first two: tool and reasoning parser.
+FAMILIES = {
+    "glm47": ("glm47", "glm47"),
+    "glm45": ("glm45", "glm45"),
+    "minimax_m2": ("minimax_m2", "minimax_m2"),
+    "deepseek_v4": ("deepseek_v4", "deepseek_v4"),
+    "deepseek_v3_2": ("deepseek_v3_2", "deepseek_v3_2"),
+    "deepseek_v41": ("deepseek_v41", "deepseek_v41"),
+    "seed_oss": ("seed_oss", "seed_oss"),
+    "mimo": ("mimo", "mimo"),
+    "nemotron_v3": ("nemotron_v3", "nemotron_v3"),
+    "step3p5": ("step3p5", "step3p5"),
+    "hy_v3": ("hy_v3", "hy_v3"),
+}
 FORMATS = [
     resolve("hermes", None),
     resolve("hermes", "qwen3"),
     resolve("qwen3_coder", None),
     resolve("qwen3_coder", "qwen3"),
+    *map(resolve, *zip(*FAMILIES.values(), strict=True)),
     resolve(None, "qwen3"),
     resolve(None, None),
     resolve("harmony", "gpt_oss"),
@@ -56,28 +74,68 @@ PIECES = [
     *(M3 + "</invoke>", M3 + "</tool_call>", M3, "<mm:think>", "</mm:think>", '<invoke name="', "<any>", M3 + "<opt>"),
     *("t", "text ", "é", "\U0001f600", "\u2028", "\x00", "<tool", "_call>", "</par", "ameter>", "<|im_end|>"),
 ]
-SOUP = st.lists(st.sampled_from(PIECES), max_size=22).map("".join)
-OPENINGS = st.one_of(
-    st.sampled_from([Opening("text"), Opening("reasoning"), Opening("undecided")]),
-    SOUP.map(lambda text: Opening("rendered", text)),
-)
+PAIRS = ["<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "<tool_call>run", "<tool_call>run_all\n", "<tool_call>other"]
+PAIRS += ["<arg_key>cmd</arg_key><arg_value>", "<arg_key>n</arg_key>\n<arg_value>", "<arg_key>z</arg_key>", "</arg_value></tool_call>"]
+INVOKES = ["<invoke name=", '<invoke name="run">', "<invoke name='run_all'>", '<invoke name="other">', "</invoke>", "</parameter>"]
+INVOKES += ["<parameter name=", '<parameter name="cmd">', "<parameter name=n>", '<parameter name="opt">']
+INVOKES += ["</parameter>\n</invoke>\n", "<minimax:tool_call>", "</minimax:tool_call>", '{"cmd": "x", "n": 1}', "<minimax:"]
+
+
+def dsml(block: str, space: str = "") -> list[str]:
+    """The pieces of one DSML version, some with other bars."""
+    tagged = ["<invoke name=", '<invoke name="run">\n', '<invoke name="run_all">', '<invoke name="other">', "</invoke>", "</parameter>"]
+    tagged += ['<parameter name="cmd" string="true">', '<parameter name="n" string="false">', '<parameter name="opt">']
+    tagged += [f"<{block}>", f"</{block}>", '<parameter name="any" string="true', "</parameter>\n</invoke>\n"]
+    marked = [piece.replace("</", "\0").replace("<", f"<｜DSML｜{space}").replace("\0", f"</｜DSML｜{space}") for piece in tagged]
+    return [*marked, *(piece.replace("｜", "|") for piece in marked[:4]), "<｜DSML", "｜", '{"cmd": "x"}', '{"n": ']
+
+
+OWN_PIECES = {
+    "glm47": PAIRS,
+    "glm45": PAIRS,
+    "minimax_m2": INVOKES,
+    "deepseek_v4": [*dsml("tool_calls"), "<｜DSML｜tool>"],
+    "deepseek_v3_2": dsml("function_calls"),
+    "deepseek_v41": dsml("calls", " "),
+    "seed_oss": ["<seed:tool_call>", "</seed:tool_call>", "<seed:think>", "</seed:think>", "<parameter=cmd>a</parameter>"],
+    "mimo": ["<parameter=cmd>", "<parameter=cmd>a</parameter>\n"],
+    "hy_v3": [*PAIRS, "<tool_calls>", "</tool_calls>", "<tool_sep>", "<tool_calls:opensource>", "<tool_call>run<tool_sep>\n"],
+}
+
+
+def soups(model: ModelFormat) -> st.SearchStrategy[str]:
+    """Text made of what means something to the format, and of what may not."""
+    own = OWN_PIECES.get(model.family.name, [])
+    return st.lists(st.sampled_from([*PIECES, *own, *own]), max_size=22).map("".join)
+
+
+def openings(model: ModelFormat) -> st.SearchStrategy[Opening]:
+    fixed = st.sampled_from([Opening("text"), Opening("reasoning"), Opening("undecided")])
+    return st.one_of(fixed, soups(model).map(lambda text: Opening("rendered", text)))
+
+
+def mixed(model: ModelFormat) -> st.SearchStrategy[tuple[ModelFormat, str, Opening]]:
+    return st.tuples(st.just(model), soups(model), openings(model))
+
+
+MIXED = st.sampled_from(FORMATS).flatmap(mixed)
 FINISHES = st.sampled_from(["stop", "length", "cancelled", "error"])
 
 
-@settings(max_examples=250, deadline=None)
-@given(SOUP, OPENINGS, FINISHES, st.integers(0, 10**6), st.data())
-def test_any_cut_gives_the_same_turn(soup: str, opening: Opening, finish: Any, seed: int, data: st.DataObject) -> None:
+@settings(max_examples=1500, deadline=None)
+@given(MIXED, FINISHES, st.integers(0, 10**6), st.data())
+def test_any_cut_gives_the_same_turn(mix: tuple[ModelFormat, str, Opening], finish: Any, seed: int, data: st.DataObject) -> None:
+    model, soup, opening = mix
     at = data.draw(st.integers(0, len(soup)))
-    for model in FORMATS:
-        whole, reader = run(model.grammar, TOOLS, [soup], opening=opening, finish=finish)
-        for pieces in (list(soup), random_cut(soup, seed), [soup[:at], soup[at:]]):
-            events, other = run(model.grammar, TOOLS, pieces, opening=opening, finish=finish)
-            assert joined(events) == joined(whole)
-            assert other.incomplete == reader.incomplete
+    whole, reader = run(model.grammar, TOOLS, [soup], opening=opening, finish=finish)
+    for pieces in (list(soup), random_cut(soup, seed), [soup[:at], soup[at:]]):
+        events, other = run(model.grammar, TOOLS, pieces, opening=opening, finish=finish)
+        assert joined(events) == joined(whole)
+        assert other.incomplete == reader.incomplete
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.text(max_size=200), OPENINGS)
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=200), openings(FORMATS[0]))
 def test_nothing_raises_and_plain_text_is_kept(text: str, opening: Opening) -> None:
     for model in FORMATS:
         run(model.grammar, TOOLS, [text], opening=opening)
@@ -95,6 +153,9 @@ def test_nothing_raises_and_plain_text_is_kept(text: str, opening: Opening) -> N
         '<tool_call>\n{"name": "run", "arguments": "' + "{\\" * 50_000,
         "<think>" * 5_000 + "</think>" * 5_000,
         "<tool_call>" * 5_000,
+        "<tool_call>run<arg_key>cmd</arg_key><arg_value>" + "</arg_value>x" * 5_000,
+        '<minimax:tool_call><invoke name="run_all"><parameter name="any">' + "[" * 50_000 + "</parameter></invoke>",
+        '<｜DSML｜tool_calls><｜DSML｜invoke name="run">' + '{"cmd":' * 5_000,
         '<tool_call>{"name":' * 5_000,
     ],
 )
@@ -103,7 +164,7 @@ def test_deep_and_long_nonsense_is_contained(model: ModelFormat, text: str) -> N
     run(model.grammar, TOOLS, [text[at : at + 1000] for at in range(0, len(text), 1000)])
 
 
-MARKERS = tuple({marker for model in FORMATS for marker in model.family.markers})
+MARKERS = tuple(sorted({marker for model in FORMATS for marker in model.family.markers}))
 
 
 def has_no_marker(text: str) -> bool:
@@ -193,16 +254,28 @@ TYPED_SCHEMA = {
 TYPED_TOOLS = tools_of([{"name": name, "parameters": TYPED_SCHEMA} for name in ("run", "run_all", "other.tool-1")])
 
 
-@settings(max_examples=150, deadline=None)
-@given(turns(STRINGS_ONLY, reasoning=True))
-def test_qwen3_coder_reads_the_strings_it_writes(segments: tuple[Segment, ...]) -> None:
-    assert read_back(resolve("qwen3_coder", "qwen3"), segments, ()) == wanted(segments)
+TAGGED = {"qwen3_coder": ("qwen3_coder", "qwen3"), **FAMILIES}
 
 
-@settings(max_examples=150, deadline=None)
-@given(turns(TYPED, reasoning=False))
-def test_qwen3_coder_reads_the_types_it_writes(segments: tuple[Segment, ...]) -> None:
-    assert read_back(resolve("qwen3_coder", None), segments, TYPED_TOOLS) == wanted(segments)
+@pytest.mark.parametrize("name", TAGGED)
+@settings(max_examples=80, deadline=None)
+@given(segments=turns(STRINGS_ONLY, reasoning=True))
+def test_untyped_families_read_the_strings_they_write(name: str, segments: tuple[Segment, ...]) -> None:
+    assert read_back(resolve(*TAGGED[name]), segments, ()) == wanted(segments)
+
+
+@pytest.mark.parametrize("name", TAGGED)
+@settings(max_examples=80, deadline=None)
+@given(segments=turns(TYPED, reasoning=False))
+def test_untyped_families_read_the_types_they_write(name: str, segments: tuple[Segment, ...]) -> None:
+    assert read_back(resolve(TAGGED[name][0], None), segments, TYPED_TOOLS) == wanted(segments)
+
+
+@pytest.mark.parametrize("name", ["deepseek_v4", "deepseek_v3_2", "deepseek_v41"])
+@settings(max_examples=80, deadline=None)
+@given(segments=turns(st.dictionaries(KEYS, JSON, max_size=4), reasoning=True))
+def test_typed_families_need_no_schema(name: str, segments: tuple[Segment, ...]) -> None:
+    assert read_back(resolve(*TAGGED[name]), segments, ()) == wanted(segments)
 
 
 NESTED_TYPES = st.fixed_dictionaries(
@@ -275,7 +348,8 @@ class Work:
 
         monkeypatch.setattr(Cursor, "push", counted_push)
         monkeypatch.setattr(Cursor, "unread", counted_unread)
-        for state in (Prose, Envelope, FunctionTag, Body, Value, AfterBody, Unreadable):
+        tags = (CallTag, Between, TagBody, TagValue, JsonBody)
+        for state in (Prose, Envelope, FunctionTag, Body, Value, AfterBody, Unreadable, *tags):
             self._count_steps(state, monkeypatch)
 
     def _count_steps(self, state: type, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,6 +364,9 @@ class Work:
 
 H_OPEN = '<tool_call>\n{"name": "run", "arguments": '
 T_OPEN = "<tool_call>\n<function=run>\n<parameter=cmd>\n"
+P_OPEN = "<tool_call>run<arg_key>cmd</arg_key><arg_value>"
+I_OPEN = '<minimax:tool_call>\n<invoke name="run">\n<parameter name="cmd">'
+D_OPEN = '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="run">\n<｜DSML｜'
 T_CLOSE = "\n</parameter>\n</function>\n"
 
 # parser, head, repeated unit, tail
@@ -304,6 +381,18 @@ UNITS = {
     "tags closers": ("qwen3_coder", T_OPEN, "</parameter>\n\n", "x"),
     "tags held": ("qwen3_coder", T_OPEN.replace("cmd", "n"), "1234567", T_CLOSE),
     "tags mentions": ("qwen3_coder", "", "<tool_call>\n<function=run> ", ""),
+    "pairs argument": ("glm47", P_OPEN, "line\n<b></arg", "</arg_value></tool_call>"),
+    "pairs closers": ("glm47", P_OPEN, "</arg_value>\n\n", "x"),
+    "pairs keys": ("glm47", P_OPEN, "<arg_key>n</arg_key>", "x"),
+    "pairs calls": ("glm47", "", "<tool_call>run</tool_call>\n", ""),
+    "pairs mentions": ("glm47", "", "<tool_call> run", ""),
+    "invokes argument": ("minimax_m2", I_OPEN, "line\n<b></para", "</parameter></invoke>"),
+    "invokes closers": ("minimax_m2", I_OPEN, "</parameter>\n\n", "x"),
+    "invokes tags": ("minimax_m2", I_OPEN, '<parameter name="n">', "x"),
+    "invokes held": ("minimax_m2", I_OPEN.replace("cmd", "n"), "1234567", "</parameter></invoke>"),
+    "invokes mentions": ("minimax_m2", "", '<minimax:tool_call><invoke name="run">x', ""),
+    "dsml argument": ("deepseek_v4", D_OPEN + 'parameter name="cmd" string="true">', "a<｜DSML</｜", "x"),
+    "dsml body": ("deepseek_v4", D_OPEN[:-7] + '{"cmd": "', "line \\n ", '"}</｜DSML｜invoke>'),
     "text": ("hermes", "", "plain < text\n", ""),
     "blank": ("hermes", "", " \n", "x"),
 }
@@ -326,7 +415,7 @@ def test_work_is_linear(name: str, size: int, monkeypatch: pytest.MonkeyPatch) -
     assert counts[1] <= 2.2 * counts[0] + 200, counts
 
 
-LONGEST_MARKER = len("</parameter>")
+LONGEST_MARKER = len("</｜｜DSML｜｜parameter>")
 BOUND = LONGEST_MARKER + len("run_all") + 64
 
 STREAMS = {
@@ -334,9 +423,16 @@ STREAMS = {
     "reasoning": ("hermes", "<think>"),
     "hermes string": ("hermes", H_OPEN + '{"cmd": "'),
     "tags string": ("qwen3_coder", T_OPEN),
+    "pairs text": ("glm47", ""),
+    "pairs string": ("glm47", P_OPEN),
+    "invokes text": ("minimax_m2", ""),
+    "invokes string": ("minimax_m2", I_OPEN),
+    "dsml text": ("deepseek_v4", ""),
+    "dsml string": ("deepseek_v4", D_OPEN + 'parameter name="cmd" string="true">'),
 }
 CONFUSING = ["<", "</", "</t", "<tool_cal", "</think", "</parameter> x", "</parameter> \n", "</function>", "\n", "a", "long words "]
-CONFUSING += ["<functio", "&"]
+CONFUSING += ["<functio", "&", "</arg_value> x", "</arg_val", "<arg_key>", "<tool_call>", "<invoke name=", "<minimax:tool", "\n\n"]
+CONFUSING += ["<｜DSML｜tool_calls>", "</｜DSML｜parameter> x", "<｜DSML｜invoke", "<parameter name="]
 
 
 @pytest.mark.parametrize("name", STREAMS)

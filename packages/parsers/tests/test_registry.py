@@ -9,6 +9,7 @@ import pytest
 import antiphon_parsers
 from antiphon_parsers import adapt, detect, resolve
 from antiphon_parsers.arguments import members, one_line
+from antiphon_parsers.registry import TOOL_PARTS
 from antiphon_turns import CallSegment, ReasoningSegment, TextSegment, Tool, ToolMessage
 from antiphon_turns.errors import ConfigError
 
@@ -23,6 +24,27 @@ from antiphon_turns.errors import ConfigError
         ("qwen3_xml", "qwen3_coder", ("qwen3_coder", "qwen3")),
         ("Qwen3.Coder", None, ("qwen3_coder", None)),
         ("nemotron-3", None, ("qwen3_coder", None)),
+        ("nemotron_nano", "nemotron_nano", ("qwen3_coder", "nemotron_v3")),
+        ("nemotron_v3", "nemotron_3", ("qwen3_coder", "nemotron_v3")),
+        ("step3p5", "step3p5", ("qwen3_coder", "step3p5")),
+        (None, "step3", (None, "step3p5")),
+        ("glm", "glm", ("glm45", "glm45")),
+        ("GLM-4.7", "glm47", ("glm47", "glm47")),
+        ("ling3", "ling3", ("glm47", "glm47")),
+        ("minimax-m2", "minimax", ("minimax_m2", "minimax_m2")),
+        ("minimax", "minimax-append-think", ("minimax_m2", "minimax_append_think")),
+        (None, "minimax_m2_append_think", (None, "minimax_append_think")),
+        ("deepseek-v4", "deepseekv4", ("deepseek_v4", "deepseek_v4")),
+        ("deepseekv32", "deepseek_v32", ("deepseek_v3_2", "deepseek_v3_2")),
+        ("deepseekv41", "deepseek_v41", ("deepseek_v41", "deepseek_v41")),
+        ("seed-oss", "seed_oss", ("seed_oss", "seed_oss")),
+        ("mimo", "mimo", ("mimo", "mimo")),
+        ("hy_v3", "hunyuan", ("hy_v3", "hy_v3")),
+        ("openai", "openai_gptoss", ("harmony", "gpt_oss")),
+        ("gpt-oss", "gpt-oss", ("harmony", "gpt_oss")),
+        ("gemma-4", "gemma-4", ("gemma4", "gemma4")),
+        ("kimi-k3", "kimi-k3", ("kimi_k3", "kimi_k3")),
+        ("minimax-m3", "minimax-m3", ("minimax_m3", "minimax_m3")),
         (None, "qwen3-thinking", (None, "qwen3")),
         ("none", None, (None, None)),
     ],
@@ -66,6 +88,23 @@ XML_TOOLS = CHATML + "<tool_call>\n<function=f>\n<parameter=p>\nv\n</parameter>\
         ("", ("<|im_start|>", "<tool_call>"), ("hermes", None)),
         ("{{ messages[0].content }}", ("<s>",), (None, None)),
         (CHATML + "<tool_call>f<arg_key>", (), (None, None)),
+        ("[gMASK]<sop><tool_call>f<arg_key>{{ clear_thinking }}<think>", (), ("glm47", "glm47")),
+        ("[gMASK]<sop><tool_call>f<arg_key>/nothink<think>", (), ("glm45", "glm45")),
+        ("]~b]ai\n<think>\n<minimax:tool_call><invoke name=", (), ("minimax_m2", "minimax_m2")),
+        ("", ("]~b]", "<minimax:tool_call>"), ("minimax_m2", None)),
+        ("<think><｜DSML｜function_calls>", (), ("deepseek_v3_2", "deepseek_v3_2")),
+        ("<think><｜DSML｜tool_calls>", (), ("deepseek_v4", "deepseek_v4")),
+        ("<think>{% set dsml = '｜DSML｜' %}<{{ dsml }}function_calls>", (), ("deepseek_v3_2", "deepseek_v3_2")),
+        (XML_TOOLS + "<think><|im_start|>tool_response", (), ("qwen3_coder", "step3p5")),
+        ("<think><｜DSML｜ calls>", (), ("deepseek_v41", "deepseek_v41")),
+        ("<seed:bos><seed:think><seed:tool_call><function=f><parameter=p>", (), ("seed_oss", "seed_oss")),
+        (XML_TOOLS + "<think>{{ truncate_history_thinking }}", (), ("qwen3_coder", "nemotron_v3")),
+        ("<tool_calls><tool_call>f<tool_sep><arg_key><think>", (), ("hy_v3", "hy_v3")),
+        ("<|start|>{{ m.role }}<|channel|>final<|message|>", (), ("harmony", "gpt_oss")),
+        ("<|turn>model\n<|channel>thought\n<channel|><|tool_call>call:f{k:<|\"|>", (), ("gemma4", "gemma4")),
+        ("<|turn>model\n", ("<|tool_call>", "<tool_call|>"), ("gemma4", None)),
+        ("<|open|>message<|sep|><|close|>message<|sep|>", (), ("kimi_k3", "kimi_k3")),
+        ("]~b]ai\n<mm:think>]<]minimax[>[<tool_call>", (), ("minimax_m3", "minimax_m3")),
     ],
 )
 def test_detect(template: str, tokens: tuple[str, ...], names: tuple[str | None, str | None]) -> None:
@@ -73,6 +112,23 @@ def test_detect(template: str, tokens: tuple[str, ...], names: tuple[str | None,
     assert (found.tool_parser, found.reasoning_parser) == names
     assert found.reason.endswith(".") and 0 < found.confidence <= 1
     resolve(found.tool_parser, found.reasoning_parser)
+
+
+@pytest.mark.parametrize(
+    ("template", "architecture", "names"),
+    [
+        ("", "DeepseekV4ForCausalLM", ("deepseek_v4", "deepseek_v4")),
+        ("", "DeepseekV32ForCausalLM", ("deepseek_v3_2", "deepseek_v3_2")),
+        ("", "DeepseekV41ForCausalLM", ("deepseek_v41", "deepseek_v41")),
+        (XML_TOOLS + "<think>", "MiMoV2FlashForCausalLM", ("mimo", "mimo")),
+        (XML_TOOLS + "<think>", "Step3p5ForCausalLM", ("qwen3_coder", "step3p5")),
+        (XML_TOOLS + "<think>", "Qwen3MoeForCausalLM", ("qwen3_coder", "qwen3")),
+    ],
+)
+def test_detect_by_architecture(template: str, architecture: str, names: tuple[str, str]) -> None:
+    found = detect(template, (), [architecture])
+    assert (found.tool_parser, found.reasoning_parser) == names
+    assert template or "architecture is Deepseek" in found.reason
 
 
 def test_detection_says_when_it_is_unsure() -> None:
@@ -95,7 +151,10 @@ def test_a_template_that_can_keep_reasoning_is_told_to() -> None:
 TOOL = Tool(name="größe", description='say "a"', parameters='{"type":"object","properties":{"z":{"default":1.10,"x":"a, b:c"},"a":{}}}')
 
 
-@pytest.mark.parametrize("parser", ["hermes", "qwen3_coder"])
+EVERY = sorted(TOOL_PARTS)
+
+
+@pytest.mark.parametrize("parser", EVERY)
 def test_tool_list_is_one_json_line_a_tool(parser: str) -> None:
     text = resolve(parser, None).writer.tool_list([TOOL, Tool(name="b")])
     lines = text.split("<tools>\n")[1].split("\n</tools>")[0].split("\n")
@@ -103,7 +162,7 @@ def test_tool_list_is_one_json_line_a_tool(parser: str) -> None:
     function = f'{{"name": "größe", "description": "say \\"a\\"", "parameters": {schema}}}'
     assert lines[0] == f'{{"type": "function", "function": {function}}}'
     assert json.loads(lines[1])["function"]["name"] == "b"
-    assert "<tool_call>" in text
+    assert any(marker in text for marker in resolve(parser, None).grammar.calls.openers)  # type: ignore[union-attr]
 
 
 def test_tool_results() -> None:
@@ -132,7 +191,7 @@ def test_writers() -> None:
 
 @pytest.mark.parametrize("arguments", ["", "not json", '{"a": ', "[1]", '{"a": "\\ud83d"}', "{" * 5000])
 def test_writers_take_any_arguments(arguments: str) -> None:
-    for parser in ("hermes", "qwen3_coder", None):
+    for parser in (*EVERY, None):
         text = resolve(parser, "qwen3").writer.write([CallSegment("f", arguments)])
         text.encode()
         assert "f" in text

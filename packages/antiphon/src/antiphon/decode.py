@@ -53,6 +53,11 @@ class TurnDecoder:
         """Whether the next token would be reasoning."""
         return self.parser.in_reasoning
 
+    @property
+    def anomalies(self) -> list[Anomaly]:
+        """What was contained so far."""
+        return self._assembler.anomalies
+
     def start(self) -> TurnStart:
         """The first event of the turn."""
         return TurnStart(self._tag, self._request.model, self._prompt_tokens, self.cached_tokens)

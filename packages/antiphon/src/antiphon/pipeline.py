@@ -156,6 +156,8 @@ class Pipeline:
                 async for batch in batches:
                     yield through(gate, batch)
             last = decoder.finish(generation.finish)
+            for anomaly in (*prompt.anomalies, *decoder.anomalies):
+                log.warning("%s: %s %.200r", request_id, anomaly.code, anomaly.detail)
             ended = last[-1].stop_reason if isinstance(last[-1], TurnEnd) else "error"
             events = through(gate, last)
             self._count_cuts(request, gate)

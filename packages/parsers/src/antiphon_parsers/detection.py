@@ -76,11 +76,14 @@ def _tool_sentence(ranked: Ranked) -> str:
     if not ranked:
         return "No known tool-call format was found in the chat template, so the output is read as plain text."
     confidence, name, rule = ranked[0]
-    seen = " and ".join(rule.template_all or rule.template_any or rule.vocab_all or rule.architectures)
+    texts = " and ".join(rule.template_all or rule.template_any)
+    seen = texts or " and ".join(rule.vocab_all or rule.architectures)
     if confidence < 0.5:
         sentence = f"The chat template uses {seen} but renders no tools; {name} is the usual call format of such models."
-    else:
+    elif texts:
         sentence = f"The chat template contains {seen}, the call format of {name}."
+    else:
+        sentence = f"The model's {'vocabulary has' if rule.vocab_all else 'architecture is'} {seen}, as in models that call like {name}."
     others = ", ".join(other for _, other, _ in ranked[1:])
     return sentence if not others else f"{sentence} It would also fit {others}; name the parser by hand if calls are not recognised."
 
@@ -89,4 +92,5 @@ def _reasoning_sentence(ranked: Ranked) -> str:
     if not ranked:
         return "It has no reasoning markers."
     _, name, rule = ranked[0]
-    return f"It contains {' or '.join(rule.template_any or rule.template_all)}, the reasoning markers of {name}."
+    texts = rule.template_any or rule.template_all
+    return f"It contains {' or '.join(texts)}, the reasoning markers of {name}." if texts else f"Its reasoning is read as {name}."

@@ -52,12 +52,14 @@ class CallSyntax(Protocol):
 
 class Grammar(msgspec.Struct, frozen=True, kw_only=True):
     """What a parser must know. `gap` line feeds between text and a call block, on either side, are framing, not text.
-    `preface` is put in front of the visible text when the prompt ends with it. `breaks` are markers that end the open text or
+    `start` line feeds before all else of a turn are framing, too. `preface` is put in front of the visible text when the
+    prompt ends with it. `breaks` are markers that end the open text or
     reasoning and mean nothing else."""
 
     reasoning: ReasoningMarkers | None = None
     calls: CallSyntax | None = None
     gap: int = 1
+    start: int = 0
     preface: str = ""
     breaks: tuple[str, ...] = ()
 

@@ -26,7 +26,7 @@ class Parser:
         if in_reasoning and grammar.reasoning is not None:
             self._state: State = Prose("reasoning", grammar, table, strip=grammar.reasoning.lead)
         else:
-            self._state = Prose("text", grammar, table)
+            self._state = Prose("text", grammar, table, strip=grammar.start)
         if opening.kind == "rendered":
             self._read_opening(opening.text)
         if grammar.preface and (opening.kind != "rendered" or opening.text.rstrip().endswith(grammar.preface)):

@@ -127,6 +127,7 @@ def compose(tools: ToolPart, reasoning: ReasoningPart | None) -> ModelFormat:
             reasoning=markers,
             calls=messages.calls if messages else tools.calls,
             gap=0 if messages else tools.gap,
+            start=tools.start,
             preface=reasoning.preface if reasoning else "",
             breaks=(*tools.breaks, *(messages.breaks if messages else ())),
         ),

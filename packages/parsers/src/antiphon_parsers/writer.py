@@ -31,7 +31,7 @@ class FormatWriter(msgspec.Struct, frozen=True):
             framed = before == "call" or (kind == "call" and before == "text")
             parts.append("\n" * self.tools.gap + text if framed else text)
             before = kind
-        return "".join(parts)
+        return "\n" * self.tools.start + "".join(parts) if parts else ""
 
     def tool_list(self, tools: Sequence[Tool]) -> str:
         """System text that offers the tools."""

@@ -96,10 +96,9 @@ class Renderer:
             message = f"chat_template_kwargs that are not open to clients here: {', '.join(refused)} (open: {allowed})"
             raise InvalidRequest(message, param="chat_template_kwargs")
         modes = {"on": switches.thinking_on, "off": switches.thinking_off, "default": {}}
-        try:
-            client = stand_ins.escape_whole(request.template_kwargs)
-        except RecursionError as error:
-            raise InvalidRequest("chat_template_kwargs: nested too deeply", param="chat_template_kwargs") from error
+        if _deeper_than(_VARIABLE_DEPTH, request.template_kwargs):
+            raise InvalidRequest("chat_template_kwargs: nested too deeply", param="chat_template_kwargs")
+        client = stand_ins.escape_whole(request.template_kwargs)
         if thinking is not None:
             return {**switches.agent, **client, **modes[thinking]}
         return {**switches.agent, **modes[request.thinking.mode], **client}
@@ -233,6 +232,19 @@ class _Past(msgspec.Struct, frozen=True):
     tools: list[FixedObject] | None
     tool_list: str | None
     seam: str
+
+
+_VARIABLE_DEPTH = 32
+
+
+def _deeper_than(depth: int, value: Any) -> bool:
+    """Whether containers lie more than `depth` deep in each other; level by level, so that no depth is too much for it."""
+    level = [value]
+    for _ in range(depth):
+        level = [
+            item for outer in level if isinstance(outer, dict | list) for item in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return any(isinstance(item, dict | list) for item in level)
 
 
 _KEPT_TOOL_LISTS = 64

@@ -1,7 +1,10 @@
 """Past turns through the frame: a template renders a slot as the turn's content, and everything between the frame's
-header and its end of turn is replaced by the turn's own text (design: "Splicing")."""
+header and its end of turn is replaced by the turn's own text (design: "Splicing"). Any token that ends generation also
+ends a turn: in formats without an end of turn of their own it says who speaks next."""
 
+import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from antiphon_turns import Frame
@@ -18,14 +21,15 @@ class Spliced(NamedTuple):
 def splice(text: str, turns: Mapping[str, str], frame: Frame) -> Spliced:
     """Replaces each slot's frame content by its turn, in the order of `turns`; a turn that brings its own end replaces the
     frame's too. The text around a slot without a frame stays as it is."""
-    ends = (frame.end_of_turn, *frame.stop_tokens)
+    own_ends = (frame.end_of_turn, *frame.stop_tokens)
     parts: list[str] = []
     missing: set[str] = set()
     cursor = size = end = 0
     for slot, turn in turns.items():
         place = text.find(slot, cursor)
         header = text.rfind(frame.assistant_header, cursor, place) if place >= 0 else -1
-        stop = text.find(frame.end_of_turn, place + len(slot)) if header >= 0 else -1
+        found = _ends(frame).search(text, place + len(slot)) if header >= 0 else None
+        stop = found.start() if found else -1
         # A header before the end means that the template left this turn's end out.
         if stop < 0 or (frame.assistant_header and text.find(frame.assistant_header, place, stop) >= 0):
             missing.add(slot)
@@ -33,6 +37,11 @@ def splice(text: str, turns: Mapping[str, str], frame: Frame) -> Spliced:
         start = header + len(frame.assistant_header)
         parts += (text[cursor:start], turn)
         size += start - cursor + len(turn)
-        cursor, end = stop + len(frame.end_of_turn) if turn.endswith(ends) else stop, size
+        cursor, end = found.end() if found and turn.endswith(own_ends) else stop, size
     parts.append(text[cursor:])
     return Spliced("".join(parts), end, frozenset(missing))
+
+
+@lru_cache(maxsize=16)
+def _ends(frame: Frame) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, (frame.end_of_turn, *frame.stop_tokens))))

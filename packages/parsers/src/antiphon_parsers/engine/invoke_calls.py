@@ -51,7 +51,8 @@ class InvokeCalls(msgspec.Struct, frozen=True, kw_only=True):
         bound = tools.longest + NAME_SLACK + ATTRIBUTE_SLACK
         stop = _STOP.search(text, at, at + bound)
         if stop is None:
-            return Head(plausible=len(text) > at) if len(text) - at < bound else None
+            begun = text[at:].lstrip(" \t\"'")
+            return Head(plausible=begun != "" and tools.knows_prefix(begun)) if len(text) - at < bound else None
         found = _NAME.fullmatch(text, at, stop.start())
         name = _first(found) if found and stop[0] == ">" else ""
         if not name or not tools.accepts(name, only_known=only_known):
@@ -66,7 +67,7 @@ class InvokeCalls(msgspec.Struct, frozen=True, kw_only=True):
         text = cursor.text
         bound = parameters.longest + NAME_SLACK + ATTRIBUTE_SLACK
         stop = _STOP.search(text, at, at + bound)
-        if stop is None and len(text) - at < bound and cursor.finish is None:
+        if stop is None and len(text) - at < bound:
             return None
         found = _KEY.fullmatch(text, at, stop.start()) if stop and stop[0] == ">" else None
         key = _first(found) if found else ""

@@ -11,7 +11,8 @@ from antiphon_parsers.engine.tools import NAME_SLACK, Parameters, ToolTable, nam
 
 
 class PairCalls(msgspec.Struct, frozen=True, kw_only=True):
-    """The tags of a format. In a format with blocks a call outside one begins only for a known tool."""
+    """The tags of a format. In a format with blocks a call outside one begins only for a known tool. `strays` end a turn and
+    are dropped from text."""
 
     call_open: Spellings
     call_close: Spellings
@@ -22,6 +23,7 @@ class PairCalls(msgspec.Struct, frozen=True, kw_only=True):
     block_open: Spellings = ()
     block_close: Spellings = ()
     separator: Spellings = ()
+    strays: Spellings = ()
     line_start_in_reasoning: bool = True
     json_bodies: bool = False
 
@@ -31,7 +33,7 @@ class PairCalls(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def closers(self) -> Spellings:
-        return self.call_close + self.block_close
+        return self.call_close + self.block_close + self.strays
 
     def attempt(self, mention: Mention) -> State:
         bare = bool(self.block_open) and mention.marker in self.call_open
@@ -49,14 +51,14 @@ class PairCalls(msgspec.Struct, frozen=True, kw_only=True):
         if not declared and (only_known or not _is_plain(text[at:end])):
             return None
         if found < 0:
-            return Head(plausible=declared and name != "") if end - at < bound else None
+            return Head(plausible=name != "") if end - at < bound else None
         if not tools.accepts(name, only_known=only_known):
             return None
         body = cursor.peek(found, self.separator + self.parameter_open + self.call_close)
         if body is Peek.ABSENT:
             return None
         if not isinstance(body, Found):
-            return Head(name, plausible=declared)
+            return Head(name)
         return Head(name, body.end if body.literal in self.separator else body.start)
 
     def parameter(self, cursor: Cursor, at: int, parameters: Parameters) -> ParameterHead | None:
@@ -64,15 +66,15 @@ class PairCalls(msgspec.Struct, frozen=True, kw_only=True):
         bound = at + parameters.longest + NAME_SLACK
         ends = [(end, literal) for literal in self.key_close if (end := text.find(literal, at, bound + len(literal))) >= 0]
         if not ends:
-            if len(text) <= bound + max(map(len, self.key_close)) and cursor.finish is None:
+            if len(text) <= bound + max(map(len, self.key_close)):
                 return None
             return ParameterHead(None, at)
         end, literal = min(ends)
         key = text[at:end].strip()
         value = cursor.peek(end + len(literal), self.value_open)
-        if value is Peek.PENDING:
+        if value is Peek.PENDING or value is Peek.END:
             return None
-        if not isinstance(value, Found):
+        if value is Peek.ABSENT:
             return ParameterHead(None, end + len(literal), valueless=True)
         return ParameterHead(key or None, value.end)
 

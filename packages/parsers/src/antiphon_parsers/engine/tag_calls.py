@@ -27,7 +27,7 @@ Spellings = tuple[str, ...]
 
 class Head(NamedTuple):
     """The head of a call as far as it is there: the name, when it is whole, and where the body begins, when it has begun.
-    `plausible`: the name, or its beginning, is that of a declared tool."""
+    `plausible`: a turn that ends here was cut in a call; else a sentence may have ended that names the marker."""
 
     name: str | None = None
     end: int | None = None
@@ -74,7 +74,7 @@ class Tags(Protocol):
         ...
 
     def parameter(self, cursor: Cursor, at: int, parameters: Parameters) -> ParameterHead | None:
-        """Reads what follows a parameter's opening literal; None while undecided."""
+        """Reads what follows a parameter's opening literal; None while undecided and when the turn ends there."""
         ...
 
 
@@ -119,7 +119,8 @@ class CallTag:
             found = cursor.peek(at, syntax.call_open)
             if not isinstance(found, Found):
                 return None if found is Peek.ABSENT else Head()
-            at = found.end
+            head = syntax.head(cursor, found.end, self._mention.tools, only_known=self._only_known)
+            return head and head._replace(plausible=True)
         return syntax.head(cursor, at, self._mention.tools, only_known=self._only_known)
 
 

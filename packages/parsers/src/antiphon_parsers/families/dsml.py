@@ -92,7 +92,8 @@ def _tools(name: str, tags: _Tags, detection: tuple[DetectionRule, ...], source:
 
 def _rules(block: str, architecture: str) -> tuple[DetectionRule, ...]:
     return (
-        DetectionRule(template_all=(f"{TOKEN}{block}",), confidence=0.95),
+        # Templates write the token out or hold it in a variable.
+        DetectionRule(template_all=(TOKEN,), template_any=(f"{TOKEN}{block}>", f"}}}}{block}>"), confidence=0.95),
         DetectionRule(architectures=(architecture,), confidence=0.9),
     )
 
@@ -106,8 +107,8 @@ V4 = _tools("deepseek_v4", V4_TAGS, _rules("tool_calls", "DeepseekV4ForCausalLM"
 V41 = _tools("deepseek_v41", V41_TAGS, _rules(" calls", "DeepseekV41ForCausalLM"), "encoding of DeepSeek-V4.1")
 
 _SWITCHES = TemplateSwitches(
-    thinking_on={"thinking": True},
-    thinking_off={"thinking": False},
+    thinking_on={"thinking": True, "enable_thinking": True},
+    thinking_off={"thinking": False, "enable_thinking": False},
     allowed=frozenset(("thinking", "enable_thinking", "drop_thinking", "reasoning_effort")),
 )
 

@@ -43,7 +43,7 @@ def write_tools(tools: Sequence[Tool]) -> str:
     """Tools one a line, then how to call."""
     return (
         "You can call these functions. Each line describes one, with its parameters as a JSON schema:\n"
-        f"{tool_lines(tools)}\n\n"
+        f"<tools>\n{tool_lines(tools)}\n</tools>\n\n"
         "To call a function, write a block of exactly this form, one block for each call:\n"
         f"{OPEN}call:function_name{{text:{QUOTE}value{QUOTE},number:1}}{CLOSE}\n"
         f"Text values stand between {QUOTE} marks as they are, without escapes. Give every required parameter. "

@@ -16,6 +16,7 @@ SYNTAX = PairCalls(
     key_close=("</arg_key>",),
     value_open=("<arg_value>",),
     parameter_close=("</arg_value>",),
+    strays=("<|observation|>", "<|user|>", "<|endoftext|>"),
 )
 TAGS = (*SYNTAX.call_open, *SYNTAX.call_close, "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>")
 ROLES = ("[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>", "<|endoftext|>")
@@ -74,6 +75,7 @@ GLM45 = ToolPart(
     call_format=None,
     write_call=write_lines,
     write_tools=write_tools_lines,
+    start=1,
     detection=(DetectionRule(template_all=("<arg_key>", "/nothink"), template_any=GLM, template_none=("<tool_sep>",), confidence=0.95),),
     source="chat templates of GLM-4.5 and GLM-4.6",
 )

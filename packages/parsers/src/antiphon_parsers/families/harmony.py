@@ -59,9 +59,10 @@ def write_tools(tools: Sequence[Tool]) -> str:
     """Tools one a line, then how to call."""
     return (
         "You can call these functions, in the namespace functions. Each line describes one, with its parameters as a JSON schema:\n"
-        f"{tool_lines(tools)}\n\n"
-        "To call one, send a message on the commentary channel to functions.NAME, whose body is one JSON object that fits the "
-        "function's schema. When no function is needed, answer on the final channel."
+        f"<tools>\n{tool_lines(tools)}\n</tools>\n\n"
+        "To call one, send a message of exactly this form, whose body is one JSON object that fits the function's schema:\n"
+        f'<|channel|>commentary to=functions.function_name <|constrain|>json<|message|>{{"parameter": "value"}}{CALL}\n'
+        "When no function is needed, answer on the final channel."
     )
 
 

@@ -86,7 +86,7 @@ def write_tools(tools: Sequence[Tool]) -> str:
     call = opening("call", tool="function_name", index="1") + _argument("parameter_name", "string", "value") + closing("call")
     return (
         "You can call these functions. Each line describes one, with its parameters as a JSON schema:\n"
-        f"{tool_lines(tools)}\n\n"
+        f"<tools>\n{tool_lines(tools)}\n</tools>\n\n"
         "To call functions, end the answer with a tools channel of exactly this form, one call tag for each call, counted from 1:\n"
         f"{opening('tools')}{call}{closing('tools')}\n"
         "The type is string, number, boolean, null, object or array; write strings as they are and all other values as JSON. "

@@ -41,7 +41,7 @@ class MessageFormat(msgspec.Struct, frozen=True, kw_only=True):
 
 class ToolPart(msgspec.Struct, frozen=True, kw_only=True):
     """The tool half of a format. `write_tools` gives the system text that offers tools, `write_call` one whole call block.
-    Where calls share a block, `write_run` gives the block of calls that follow each other. `gap`: see `Grammar`."""
+    Where calls share a block, `write_run` gives the block of calls that follow each other. `gap`, `start`: see `Grammar`."""
 
     name: str
     frame: Frame
@@ -54,6 +54,7 @@ class ToolPart(msgspec.Struct, frozen=True, kw_only=True):
     gap: int = 1
     breaks: tuple[str, ...] = ()
     messages: MessageFormat | None = None
+    start: int = 0
     detection: tuple[DetectionRule, ...] = ()
     source: str = ""
 

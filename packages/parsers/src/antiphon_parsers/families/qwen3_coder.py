@@ -59,6 +59,6 @@ TOOLS = ToolPart(
     call_format="qwen3_xml",
     write_call=write_call,
     write_tools=write_tools,
-    detection=(DetectionRule(template_all=("<function=", "<parameter="), confidence=0.95),),
+    detection=(DetectionRule(template_all=("<function=", "<parameter="), template_none=("seed:tool_call",), confidence=0.95),),
     source="chat templates of Qwen3-Coder, Qwen3.5 and Nemotron 3",
 )

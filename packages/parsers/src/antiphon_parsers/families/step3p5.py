@@ -10,6 +10,9 @@ REASONING = ReasoningPart(
     replay=ReplayPolicy(keep="after_last_user"),
     switches=TemplateSwitches(allowed=frozenset(("preserve_thinking", "reasoning_effort"))),
     replay_switches=(ReplaySwitch(variable="preserve_thinking", value=True),),
-    detection=(DetectionRule(template_any=("<think>",), architectures=("Step3p5ForCausalLM",), confidence=0.97),),
-    source="chat template of Step-3.5-Flash",
+    detection=(
+        DetectionRule(template_any=("<think>",), architectures=("Step3p5ForCausalLM",), confidence=0.97),
+        DetectionRule(template_all=("<think>", "<|im_start|>tool_response"), confidence=0.95),
+    ),
+    source="chat templates of Step-3.5-Flash and Step-3.7-Flash",
 )
