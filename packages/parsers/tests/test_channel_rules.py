@@ -352,3 +352,62 @@ def test_minimax_m3_writes_elements() -> None:
         + m(name="b", block=False)
         + f"{NS}</tool_call>\nB"
     )
+
+
+P, L4, OLMO, LFM = ("pythonic", None), ("llama4_pythonic", None), ("olmo3", "qwen3"), ("lfm2", "qwen3")
+PYTHON_RULES: dict[str, tuple[tuple[str, str | None], str, list[Any], list[str]]] = {
+    "literals": (
+        P,
+        "[plan(any={'a': True, \"b\": [None, -1.50]}, rate=1e3), now()]",
+        [done('{"any": {"a": true, "b": [null, -1.50]}, "rate": 1e3}', "plan"), done("{}", "now")],
+        [],
+    ),
+    "quotes": (P, "[run(cmd='it\\'s, \"x\" ) ]\\n')]", [done('{"cmd": "it\'s, \\"x\\" ) ]\\n"}')], []),
+    "json words": (P, "[plan(any=[true, null, false])]", [done('{"any": [true, null, false]}', "plan")], []),
+    "keyword is a reserved word": (P, "[run(class='x', n=1,)]", [done('{"class": "x", "n": 1}')], []),
+    "text around": (P, "Look:\n[now()]\nDone.", [("text", "Look:"), done("{}", "now"), ("text", "Done.")], []),
+    "in a sentence": (P, "Say [now()] or [1].", [("text", "Say [now()] or [1].")], []),
+    "unknown": (P, "[other(a=1)]", [("text", "[other(a=1)]")], []),
+    "positional": (P, "[run('ls')]", [("text", "[run('ls')]")], []),
+    "list of text": (P, "[link](http://x)\n[ ] todo", [("text", "[link](http://x)\n[ ] todo")], []),
+    "bracket missing": (P, "[run(n=1]", [done('{"n": 1}', status="recovered")], REPAIRED),
+    "list not closed": (P, "[run(n=1)", [done('{"n": 1}')], []),
+    "expression": (P, "[run(n=x), now()]", [done('{"n": ', status="truncated")], MALFORMED),
+    "markers": (L4, "<|python_start|>[run(n=1), other(a='b')]<|python_end|>", [done('{"n": 1}'), done('{"a": "b"}', "other")], []),
+    "markers without list": (L4, "<|python_start|>now()<|python_end|>x", [done("{}", "now"), ("text", "x")], []),
+    "json instead": (L4, 'A\n{"name": "run", "parameters": {"n": 1.0}}', [("text", "A\n"), done('{"n": 1.0}')], []),
+    "json of something else": (L4, '{"name": "Bob", "age": 1}', [("text", '{"name": "Bob", "age": 1}')], []),
+    "one a line": (
+        OLMO,
+        "<function_calls>\nrun(cmd='a')\nother(n=2)\n</function_calls>\nx",
+        [done('{"cmd": "a"}'), done('{"n": 2}', "other"), ("text", "x")],
+        [],
+    ),
+    "mentioned": (OLMO, "Use `<function_calls>` here.", [("text", "Use `<function_calls>` here.")], []),
+    "after reasoning": (
+        LFM,
+        "<think>a</think><|tool_call_start|>[now()]<|tool_call_end|>\nb",
+        [("reasoning", "a"), done("{}", "now"), ("text", "\nb")],
+        [],
+    ),
+    "in reasoning": (LFM, "<think>a<|tool_call_start|>[now()]<|tool_call_end|>", [("reasoning", "a"), done("{}", "now")], []),
+    "garbage": (LFM, "<|tool_call_start|>what<|tool_call_end|>", [("text", "<|tool_call_start|>what<|tool_call_end|>")], MALFORMED),
+    "cut name": (LFM, "<|tool_call_start|>[ru", [], CUT),
+    "cut value": (LFM, "<|tool_call_start|>[now(), run(cmd='a", [done("{}", "now"), done('{"cmd": "a', status="truncated")], CUT),
+}
+
+
+@pytest.mark.parametrize("name", PYTHON_RULES)
+def test_python_calls(name: str) -> None:
+    names, text, segments, anomalies = PYTHON_RULES[name]
+    assert outcome(names, text)[:2] == (segments, anomalies)
+
+
+def test_python_calls_are_written_side_by_side() -> None:
+    segments = (TextSegment("A"), CallSegment("f", '{"s": "it\'s\\n", "l": [1.10, true, null, {"k": []}]}'), CallSegment("g", ""))
+    calls = "f(s='it\\'s\\n', l=[1.10, True, None, {'k': []}])", "g()"
+    assert resolve(*P).writer.write(segments) == f"A\n[{', '.join(calls)}]"
+    assert resolve(*L4).writer.write(segments) == f"A<|python_start|>[{', '.join(calls)}]<|python_end|>"
+    assert resolve(*LFM).writer.write(segments) == f"A<|tool_call_start|>[{', '.join(calls)}]<|tool_call_end|>"
+    joined_lines = "\n".join(calls)
+    assert resolve(*OLMO).writer.write(segments) == f"A\n<function_calls>\n{joined_lines}\n</function_calls>"

@@ -20,7 +20,7 @@ TOOL_FAMILIES = frozenset(
         *("hermes", "qwen3_coder"),
         *("glm47", "glm45", "minimax_m2", "deepseek_v4", "deepseek_v3_2", "deepseek_v41", "seed_oss", "mimo", "hy_v3"),
         *("nemotron_nano", "nemotron_v3", "step3p5"),
-        *("harmony", "gemma4", "kimi_k3", "minimax_m3"),
+        *("harmony", "gemma4", "kimi_k3", "minimax_m3", "pythonic", "llama4_pythonic", "olmo3", "lfm2"),
     )
 )
 REASONING_FAMILIES = frozenset(

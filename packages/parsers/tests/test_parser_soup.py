@@ -52,6 +52,10 @@ FORMATS = [
     resolve("gemma4", "gemma4"),
     resolve("kimi_k3", "kimi_k3"),
     resolve("minimax_m3", "minimax_m3"),
+    resolve("pythonic", None),
+    resolve("llama4_pythonic", None),
+    resolve("olmo3", "qwen3"),
+    resolve("lfm2", "qwen3"),
 ]
 IDS = ["+".join(str(name) for name in model.names) for model in FORMATS]
 
@@ -71,6 +75,8 @@ PIECES = [
     *('<|open|>argument key="n" type="number"<|sep|>', "<|open|>", "<|close|>", "call", "<|sep|>", "<|close|>call<|sep|>"),
     *('<|open|>json type="object"<|sep|>', "<|open|>tools<|sep|>", "<|close|>think<|sep|>", "<|open|>response<|sep|>"),
     *(M3 + "<tool_call>", M3 + '<invoke name="run">', M3 + "<cmd>", M3 + "</cmd>", M3 + "<n>", M3 + "</n>", M3 + "<item>", M3 + "</item>"),
+    *("[run(cmd='", "[run(", "run_all(opt=", "n=12", "')", ")]", ")", "(", "<|python_start|>", "<|python_end|>", ", run(n=1)"),
+    *("<function_calls>", "</function_calls>", "\nrun(n=1)", "<|tool_call_start|>", "<|tool_call_end|>", "[run(any={'a': [1"),
     *(M3 + "</invoke>", M3 + "</tool_call>", M3, "<mm:think>", "</mm:think>", '<invoke name="', "<any>", M3 + "<opt>"),
     *("t", "text ", "é", "\U0001f600", "\u2028", "\x00", "<tool", "_call>", "</par", "ameter>", "<|im_end|>"),
 ]
@@ -276,6 +282,13 @@ def test_untyped_families_read_the_types_they_write(name: str, segments: tuple[S
 @given(segments=turns(st.dictionaries(KEYS, JSON, max_size=4), reasoning=True))
 def test_typed_families_need_no_schema(name: str, segments: tuple[Segment, ...]) -> None:
     assert read_back(resolve(*TAGGED[name]), segments, ()) == wanted(segments)
+
+
+@pytest.mark.parametrize("names", [("pythonic", None), ("llama4_pythonic", None), ("olmo3", "qwen3"), ("lfm2", "qwen3")])
+@settings(max_examples=80, deadline=None)
+@given(segments=turns(st.dictionaries(KEYS, JSON, max_size=4), reasoning=False))
+def test_python_calls_are_read_as_they_are_written(names: tuple[str, str | None], segments: tuple[Segment, ...]) -> None:
+    assert read_back(resolve(*names), segments, TYPED_TOOLS) == wanted(segments)
 
 
 NESTED_TYPES = st.fixed_dictionaries(

@@ -101,7 +101,7 @@ XML_TOOLS = CHATML + "<tool_call>\n<function=f>\n<parameter=p>\nv\n</parameter>\
         (XML_TOOLS + "<think>{{ truncate_history_thinking }}", (), ("qwen3_coder", "nemotron_v3")),
         ("<tool_calls><tool_call>f<tool_sep><arg_key><think>", (), ("hy_v3", "hy_v3")),
         ("<|start|>{{ m.role }}<|channel|>final<|message|>", (), ("harmony", "gpt_oss")),
-        ("<|turn>model\n<|channel>thought\n<channel|><|tool_call>call:f{k:<|\"|>", (), ("gemma4", "gemma4")),
+        ('<|turn>model\n<|channel>thought\n<channel|><|tool_call>call:f{k:<|"|>', (), ("gemma4", "gemma4")),
         ("<|turn>model\n", ("<|tool_call>", "<tool_call|>"), ("gemma4", None)),
         ("<|open|>message<|sep|><|close|>message<|sep|>", (), ("kimi_k3", "kimi_k3")),
         ("]~b]ai\n<mm:think>]<]minimax[>[<tool_call>", (), ("minimax_m3", "minimax_m3")),

@@ -18,6 +18,7 @@ from antiphon_parsers.families import (
     minimax_m3,
     nemotron,
     plain,
+    pythonic,
     qwen3,
     qwen3_coder,
     seed_oss,
@@ -36,6 +37,7 @@ TOOL_PARTS: dict[str, ToolPart] = {
         *(hermes.TOOLS, qwen3_coder.TOOLS, glm.GLM47, glm.GLM45, minimax_m2.TOOLS, dsml.V4, dsml.V32, dsml.V41),
         *(seed_oss.TOOLS, mimo.TOOLS, hy_v3.TOOLS),
         *(harmony.TOOLS, gemma4.TOOLS, kimi_k3.TOOLS, minimax_m3.TOOLS),
+        *(pythonic.PYTHONIC, pythonic.LLAMA4_PYTHONIC, pythonic.OLMO3, pythonic.LFM2),
     )
 }
 REASONING_PARTS: dict[str, ReasoningPart] = {

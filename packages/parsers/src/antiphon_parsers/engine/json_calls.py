@@ -95,7 +95,8 @@ class Envelope:
 
     def _marker(self, cursor: Cursor, out: Emitter) -> State | None:
         self._take(cursor, cursor.at + self._mention.size)
-        self._step = self._open
+        # An opener may be the object's own brace.
+        self._step = self._key if self._mention.marker == "{" else self._open
         return self
 
     def _open(self, cursor: Cursor, out: Emitter) -> State | None:
@@ -153,7 +154,7 @@ class Envelope:
     def _begin_member(self, key: str, char: str, out: Emitter) -> Member | None:
         """The reader for the value of `key`, None when a value that begins so cannot be."""
         if key in self._syntax.name_keys and self._name is None:
-            return Name(self._mention.tools, only_known=self._mention.only_known) if char in "\"'" else None
+            return Name(self._mention.tools, only_known=self._mention.only_known or self._mention.marker == "{") if char in "\"'" else None
         if key not in self._syntax.argument_keys or self._arguments is not None:
             if key in (*self._syntax.name_keys, *self._syntax.argument_keys):
                 out.anomaly("repeated_call_key", key)

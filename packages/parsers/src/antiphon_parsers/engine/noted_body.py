@@ -14,6 +14,7 @@ from antiphon_parsers.engine.closing import Unreadable
 from antiphon_parsers.engine.cursor import Cursor, Found, MarkerSet, Peek
 from antiphon_parsers.engine.cut import cut_call
 from antiphon_parsers.engine.emitter import Emitter
+from antiphon_parsers.engine.json_members import StringMember
 from antiphon_parsers.engine.lenient import LenientJson
 from antiphon_parsers.engine.prose import Prose
 from antiphon_parsers.engine.state import State
@@ -57,6 +58,7 @@ class NotedBody:
         self._filled = [False]
         self._key = ""
         self._json = LenientJson()
+        self._quoted_key = StringMember()
         self._held: list[str] = []
         self._size = 0
         self._recovered = False
@@ -87,6 +89,11 @@ class NotedBody:
             return self._close(cursor, out)
         if found.literal == self._notation.end:
             return self._repair(out)
+        if found.literal in ('"', "'"):
+            self._quoted_key = StringMember()
+            self._size = 0
+            self._step = self._in_key
+            return self
         bound = found.end + self._parameters.longest + NAME_SLACK
         end = cursor.text.find(found.literal, found.end, bound + len(found.literal))
         if end < 0:
@@ -95,6 +102,18 @@ class NotedBody:
         cursor.at = end + len(found.literal)
         self._step = self._assign
         return self
+
+    def _in_key(self, cursor: Cursor, out: Emitter) -> State | None:
+        """Inside a key that is written as a string."""
+        taken = self._quoted_key.feed(cursor.text, cursor.at)
+        cursor.at += taken
+        self._size += taken
+        if self._quoted_key.done:
+            self._key, self._size = self._quoted_key.text, 0
+            self._step = self._assign
+            return self
+        too_long = self._size > 6 * (self._parameters.longest + NAME_SLACK)
+        return self._fail() if too_long or self._quoted_key.failed else None
 
     def _bare_key(self, cursor: Cursor, out: Emitter) -> State | None:
         bound = cursor.at + self._parameters.longest + NAME_SLACK
