@@ -444,8 +444,8 @@ STREAMS = {
     "dsml string": ("deepseek_v4", D_OPEN + 'parameter name="cmd" string="true">'),
 }
 CONFUSING = ["<", "</", "</t", "<tool_cal", "</think", "</parameter> x", "</parameter> \n", "</function>", "\n", "a", "long words "]
-CONFUSING += ["<functio", "&", "</arg_value> x", "</arg_val", "<arg_key>", "<tool_call>", "<invoke name=", "<minimax:tool", "\n\n"]
-CONFUSING += ["<｜DSML｜tool_calls>", "</｜DSML｜parameter> x", "<｜DSML｜invoke", "<parameter name="]
+CONFUSING += ["<functio", "&", "</arg_value> x", "</arg_val", "<arg_k", "<tool_call>", "<invoke name=", "<minimax:tool", "\n\n"]
+CONFUSING += ["<｜DSML｜tool_calls>", "</｜DSML｜parameter> x", "<｜DSML｜invoke", "<parameter nam"]
 
 
 @pytest.mark.parametrize("name", STREAMS)
