@@ -12,7 +12,7 @@ from antiphon_parsers.engine.tag_calls import CallTag, Head, ParameterHead, Spel
 from antiphon_parsers.engine.tools import NAME_SLACK, Parameters, ToolTable
 from antiphon_parsers.engine.xml_values import ValueForm
 
-ATTRIBUTE_SLACK = 32
+ATTRIBUTE_SLACK = 24
 """Characters of a tag beside its name: quotes, spaces and the string attribute (I7)."""
 
 _QUOTED = r"""(?:"([^"<>\n]*)"|'([^'<>\n]*)'|([^\s"'<>]+))"""
