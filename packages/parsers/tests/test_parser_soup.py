@@ -9,10 +9,16 @@ from hypothesis import strategies as st
 from parser_harness import TAG, joined, random_cut, run, segments_of, tools_of
 
 from antiphon_parsers import ModelFormat, Parser, resolve
+from antiphon_parsers.engine import attribute_calls, json_body
 from antiphon_parsers.engine.closing import AfterBody, Unreadable
 from antiphon_parsers.engine.cursor import Cursor
+from antiphon_parsers.engine.element_calls import ElementBody, ElementHeader, TextElement, TreeElement
 from antiphon_parsers.engine.json_calls import Envelope
 from antiphon_parsers.engine.lenient import LenientJson
+from antiphon_parsers.engine.listed_calls import ListedEnd, ListedHeader
+from antiphon_parsers.engine.message_calls import MessageHeader
+from antiphon_parsers.engine.noted_body import NotedBody
+from antiphon_parsers.engine.noted_calls import NotedHeader
 from antiphon_parsers.engine.prose import Prose
 from antiphon_parsers.engine.tag_calls import Between, CallTag, JsonBody
 from antiphon_parsers.engine.tag_calls import Body as TagBody
@@ -344,6 +350,12 @@ def test_canonical_text_is_written_back(text: str) -> None:
     assert model.writer.write(segments) == text
 
 
+MORE_STATES = (
+    *(json_body.JsonBody, MessageHeader, NotedHeader, NotedBody, ListedHeader, ListedEnd),
+    *(attribute_calls.CallTag, attribute_calls.TagBody, attribute_calls.TagValue, ElementHeader, ElementBody, TextElement, TreeElement),
+)
+
+
 class Work:
     """Counts what the machine does: characters copied within the cursor, and state steps."""
 
@@ -362,7 +374,7 @@ class Work:
         monkeypatch.setattr(Cursor, "push", counted_push)
         monkeypatch.setattr(Cursor, "unread", counted_unread)
         tags = (CallTag, Between, TagBody, TagValue, JsonBody)
-        for state in (Prose, Envelope, FunctionTag, Body, Value, AfterBody, Unreadable, *tags):
+        for state in (Prose, Envelope, FunctionTag, Body, Value, AfterBody, Unreadable, *tags, *MORE_STATES):
             self._count_steps(state, monkeypatch)
 
     def _count_steps(self, state: type, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,6 +393,11 @@ P_OPEN = "<tool_call>run<arg_key>cmd</arg_key><arg_value>"
 I_OPEN = '<minimax:tool_call>\n<invoke name="run">\n<parameter name="cmd">'
 D_OPEN = '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="run">\n<｜DSML｜'
 T_CLOSE = "\n</parameter>\n</function>\n"
+HARMONY_OPEN = "<|channel|>commentary to=functions.run <|constrain|>json<|message|>"
+G_OPEN = "<|tool_call>call:run{cmd:"
+K_OPEN = '<|open|>call tool="run" index="1"<|sep|><|open|>argument key="cmd" type="string"<|sep|>'
+K_CLOSE = "<|close|>argument<|sep|>"
+E_OPEN = M3 + "<tool_call>\n" + M3 + '<invoke name="run">' + M3
 
 # parser, head, repeated unit, tail
 UNITS = {
@@ -406,6 +423,23 @@ UNITS = {
     "invokes mentions": ("minimax_m2", "", '<minimax:tool_call><invoke name="run">x', ""),
     "dsml argument": ("deepseek_v4", D_OPEN + 'parameter name="cmd" string="true">', "a<｜DSML</｜", "x"),
     "dsml body": ("deepseek_v4", D_OPEN[:-7] + '{"cmd": "', "line \\n ", '"}</｜DSML｜invoke>'),
+    "harmony argument": ("harmony", HARMONY_OPEN + '{"cmd": "', "line \\n ", '"}<|call|>'),
+    "harmony headers": ("harmony", "", "<|start|>assistant", ""),
+    "harmony header": ("harmony", "<|channel|>", "final ", "<|message|>x"),
+    "noted argument": ("gemma4", G_OPEN + '<|"|>', 'line <|"', '<|"|>}<tool_call|>'),
+    "noted quotes": ("gemma4", G_OPEN + '<|"|>', '<|"|> ', ""),
+    "noted word": ("gemma4", G_OPEN, "word <", ""),
+    "noted depth": ("gemma4", G_OPEN, "[", ""),
+    "noted mentions": ("gemma4", "", "<|tool_call>call:run ", ""),
+    "tag argument": ("kimi_k3", K_OPEN, "line <|close|>", K_CLOSE + "<|close|>call<|sep|>"),
+    "tag closers": ("kimi_k3", K_OPEN, K_CLOSE + "\n", ""),
+    "element text": ("minimax_m3", E_OPEN + "<cmd>", "line ]<]", ""),
+    "element closers": ("minimax_m3", E_OPEN + "<cmd>", M3 + "</cmd> ", ""),
+    "element tree": ("minimax_m3", E_OPEN + "<n>", M3 + "<a>", ""),
+    "element items": ("minimax_m3", E_OPEN + "<n>", M3 + "<item>x" + M3 + "</item>", ""),
+    "element parameters": ("minimax_m3", E_OPEN + "<n>" + M3 + "</n>", M3 + "<n>1" + M3 + "</n>", ""),
+    "python argument": ("pythonic", "[run(cmd='", "line \\n ", "')]"),
+    "python lists": ("pythonic", "", "[run(\n", ""),
     "text": ("hermes", "", "plain < text\n", ""),
     "blank": ("hermes", "", " \n", "x"),
 }
@@ -428,7 +462,7 @@ def test_work_is_linear(name: str, size: int, monkeypatch: pytest.MonkeyPatch) -
     assert counts[1] <= 2.2 * counts[0] + 200, counts
 
 
-LONGEST_MARKER = len("</｜｜DSML｜｜parameter>")
+LONGEST_MARKER = len("<|close|>argument<|sep|>")
 BOUND = LONGEST_MARKER + len("run_all") + 64
 
 STREAMS = {
@@ -440,12 +474,21 @@ STREAMS = {
     "pairs string": ("glm47", P_OPEN),
     "invokes text": ("minimax_m2", ""),
     "invokes string": ("minimax_m2", I_OPEN),
+    "harmony string": ("harmony", HARMONY_OPEN + '{"cmd": "'),
+    "noted text": ("gemma4", ""),
+    "noted string": ("gemma4", G_OPEN + '<|"|>'),
+    "tag string": ("kimi_k3", K_OPEN),
+    "element text": ("minimax_m3", ""),
+    "element string": ("minimax_m3", E_OPEN + "<cmd>"),
+    "python text": ("pythonic", ""),
+    "python string": ("pythonic", "[run(cmd='"),
     "dsml text": ("deepseek_v4", ""),
     "dsml string": ("deepseek_v4", D_OPEN + 'parameter name="cmd" string="true">'),
 }
 CONFUSING = ["<", "</", "</t", "<tool_cal", "</think", "</parameter> x", "</parameter> \n", "</function>", "\n", "a", "long words "]
 CONFUSING += ["<functio", "&", "</arg_value> x", "</arg_val", "<arg_k", "<tool_call>", "<invoke name=", "<minimax:tool", "\n\n"]
 CONFUSING += ["<｜DSML｜tool_calls>", "</｜DSML｜parameter> x", "<｜DSML｜invoke", "<parameter nam"]
+CONFUSING += ['<|"|> x', '<|"', K_CLOSE + " x", "<|close|>arg", M3 + "</cmd> x", M3, "[run", "[", "<|tool_call>ca", "<|open|>"]
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -454,7 +497,7 @@ CONFUSING += ["<｜DSML｜tool_calls>", "</｜DSML｜parameter> x", "<｜DSML｜
 def test_holdback_is_bounded(name: str, pieces: list[str]) -> None:
     parser_name, head = STREAMS[name]
     text = "x" + "".join(pieces)
-    if name == "hermes string":
+    if name in ("hermes string", "harmony string"):
         text = json.dumps(text)[1:-1]
     parser = Parser(resolve(parser_name, "qwen3").grammar, tools=TOOLS, opening=Opening("text"), turn_tag=TAG)
     out = sum(len(event.text) for event in parser.feed(head) if isinstance(event, SegmentDelta))
