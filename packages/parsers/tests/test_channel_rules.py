@@ -375,7 +375,8 @@ PYTHON_RULES: dict[str, tuple[tuple[str, str | None], str, list[Any], list[str]]
     "expression": (P, "[run(n=x), now()]", [done('{"n": ', status="truncated")], MALFORMED),
     "markers": (L4, "<|python_start|>[run(n=1), other(a='b')]<|python_end|>", [done('{"n": 1}'), done('{"a": "b"}', "other")], []),
     "markers without list": (L4, "<|python_start|>now()<|python_end|>x", [done("{}", "now"), ("text", "x")], []),
-    "json instead": (L4, 'A\n{"name": "run", "parameters": {"n": 1.0}}', [("text", "A\n"), done('{"n": 1.0}')], []),
+    "json instead": (L4, '{"name": "run", "parameters": {"n": 1.0}}', [done('{"n": 1.0}')], []),
+    "json behind text": (L4, 'A\n{"name": "run"}', [("text", 'A\n{"name": "run"}')], []),
     "json of something else": (L4, '{"name": "Bob", "age": 1}', [("text", '{"name": "Bob", "age": 1}')], []),
     "one a line": (
         OLMO,

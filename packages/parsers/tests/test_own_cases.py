@@ -1,4 +1,4 @@
-"""The project's own cases (cases/own_cases.jsonl): taxonomy and disagreements of the grammars facts, sections 5 and 6, each in
+"""The project's own cases (cases/own_*cases.jsonl): taxonomy and disagreements of the grammars facts, sections 5 and 6, each in
 every cut, with exact segments, anomalies where they matter, and the stop reason."""
 
 import json
@@ -12,7 +12,9 @@ from antiphon_parsers import opening_of, resolve
 from antiphon_turns import Assembler, Opening, stop_reason
 
 FOLDER = Path(__file__).parent / "cases"
-CASES: list[dict[str, Any]] = [json.loads(line) for line in (FOLDER / "own_cases.jsonl").read_text(encoding="utf-8").splitlines()]
+CASES: list[dict[str, Any]] = [
+    json.loads(line) for path in sorted(FOLDER.glob("own_*cases.jsonl")) for line in path.read_text(encoding="utf-8").splitlines()
+]
 TOOLS = {name: tools_of(tools) for name, tools in json.loads((FOLDER / "own_tools.json").read_text(encoding="utf-8")).items()}
 LONGEST_SPLIT = 400
 

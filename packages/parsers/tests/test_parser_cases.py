@@ -21,6 +21,7 @@ TOOL_FAMILIES = frozenset(
         *("glm47", "glm45", "minimax_m2", "deepseek_v4", "deepseek_v3_2", "deepseek_v41", "seed_oss", "mimo", "hy_v3"),
         *("nemotron_nano", "nemotron_v3", "step3p5"),
         *("harmony", "gemma4", "kimi_k3", "minimax_m3", "pythonic", "llama4_pythonic", "olmo3", "lfm2"),
+        *("kimi_k2", "mistral", "mistral_pre11", "deepseek_v3", "deepseek_v3_1", "nemotron_deci", "granite4", "phi4", "llama3_json"),
     )
 )
 REASONING_FAMILIES = frozenset(
@@ -28,6 +29,7 @@ REASONING_FAMILIES = frozenset(
         *("qwen3", "glm47", "glm45", "minimax_m2", "minimax_append_think", "deepseek_v4", "deepseek_v3_2", "deepseek_v41"),
         *("seed_oss", "mimo", "nemotron_nano", "nemotron_v3", "step3p5", "hy_v3"),
         *("gpt_oss", "gemma4", "kimi_k3", "minimax_m3"),
+        *("kimi_k2", "kimi_k25", "kimi", "mistral", "deepseek_r1"),
     )
 )
 

@@ -14,9 +14,13 @@ from antiphon_parsers.engine.closing import AfterBody, Unreadable
 from antiphon_parsers.engine.cursor import Cursor
 from antiphon_parsers.engine.element_calls import ElementBody, ElementHeader, TextElement, TreeElement
 from antiphon_parsers.engine.json_calls import Envelope
+from antiphon_parsers.engine.json_list import AfterItem, ListEnd
 from antiphon_parsers.engine.lenient import LenientJson
 from antiphon_parsers.engine.listed_calls import ListedEnd, ListedHeader
 from antiphon_parsers.engine.message_calls import MessageHeader
+from antiphon_parsers.engine.named_calls import AfterArguments, Header
+from antiphon_parsers.engine.named_calls import Between as BetweenNamed
+from antiphon_parsers.engine.named_calls import Body as NamedBody
 from antiphon_parsers.engine.noted_body import NotedBody
 from antiphon_parsers.engine.noted_calls import NotedHeader
 from antiphon_parsers.engine.prose import Prose
@@ -24,6 +28,7 @@ from antiphon_parsers.engine.tag_calls import Between, CallTag, JsonBody
 from antiphon_parsers.engine.tag_calls import Body as TagBody
 from antiphon_parsers.engine.tag_calls import Value as TagValue
 from antiphon_parsers.engine.xml_calls import Body, FunctionTag, Value
+from antiphon_parsers.registry import REASONING_PARTS, TOOL_PARTS
 from antiphon_turns import Anomaly, CallSegment, Opening, ReasoningSegment, Segment, SegmentDelta, TextSegment
 
 TOOLS = tools_of(
@@ -66,6 +71,42 @@ FORMATS = [
 IDS = ["+".join(str(name) for name in model.names) for model in FORMATS]
 
 M3 = "]<]minimax[>["
+# Families whose arguments are JSON.
+JSON_FAMILIES = {
+    "kimi_k2": "kimi_k2",
+    "mistral": "mistral",
+    "mistral_pre11": None,
+    "deepseek_v3": "deepseek_r1",
+    "deepseek_v3_1": "deepseek_v3_1",
+    "nemotron_deci": "nemotron_deci",
+    "granite4": None,
+    "phi4": None,
+    "llama3_json": None,
+}
+JSON_FORMATS = [resolve("hermes", "qwen3"), *(resolve(*names) for names in JSON_FAMILIES.items())]
+ALL = [*FORMATS, *JSON_FORMATS[1:], *(resolve(None, name) for name in REASONING_PARTS)]
+
+
+def test_every_family_is_listed() -> None:
+    assert {model.names[0] for model in ALL} == {*TOOL_PARTS, None}
+
+
+def pieces_of(model: ModelFormat) -> list[str]:
+    """What a family's output is made of: its markers, its own calls in fragments, and bits of JSON and prose."""
+    calls, reasoning = model.grammar.calls, model.grammar.reasoning
+    markers = [*calls.openers, *calls.closers] if calls else ["<tool_call>"]
+    markers += [reasoning.opener, reasoning.closer] if reasoning else []
+    block = model.writer.write([CallSegment("run", '{"cmd": "x", "n": 12}'), CallSegment("run_all", "{}")])
+    ends = sorted({block.find(marker) + len(marker) for marker in (*markers, "{", "}", "run", '"x"') if marker in block} | {len(block)})
+    fragments = [block[start:end] for start in (0, *ends) for end in ends if start < end]
+    return [
+        *(*markers, *markers, *fragments, block, block.replace("run", "other")),
+        *('{"name": "run", "arguments": {', '"cmd": "', '"{\\"cmd\\": 1}"', "True", "1.10", "[ARGS]", "[CALL_ID]", "```"),
+        *("{", "}", "[", "]", ",", ";", ":", '"', "'", "\\", "\n", "\n\n", " ", "a", "text ", "é", "\u2028", "<", "<|", "[T", "function"),
+        *(marker[: len(marker) // 2] for marker in markers),
+    ]
+
+
 PIECES = [
     *("<think>", "</think>", "<tool_call>", "</tool_call>", "<function=", "</function>", "<parameter=", "</parameter>"),
     *("<function=run>", "<function=run_all>", "<function=other>", "<parameter=cmd>", "<parameter=n>", "<parameter=opt>"),
@@ -146,6 +187,22 @@ def test_any_cut_gives_the_same_turn(mix: tuple[ModelFormat, str, Opening], fini
         assert other.incomplete == reader.incomplete
 
 
+@pytest.mark.parametrize("model", ALL, ids=lambda model: "+".join(map(str, model.names)))
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), finish=FINISHES, seed=st.integers(0, 10**6))
+def test_any_cut_of_a_family_gives_the_same_turn(model: ModelFormat, data: st.DataObject, finish: Any, seed: int) -> None:
+    soups = st.lists(st.sampled_from(pieces_of(model)), max_size=16).map("".join)
+    soup, opening = data.draw(soups), Opening(data.draw(st.sampled_from(["text", "reasoning"])))
+    if data.draw(st.booleans()):
+        opening = Opening("rendered", data.draw(soups))
+    at = data.draw(st.integers(0, len(soup)))
+    whole, reader = run(model.grammar, TOOLS, [soup], opening=opening, finish=finish)
+    for pieces in (list(soup), random_cut(soup, seed), [soup[:at], soup[at:]]):
+        events, other = run(model.grammar, TOOLS, pieces, opening=opening, finish=finish)
+        assert joined(events) == joined(whole)
+        assert other.incomplete == reader.incomplete
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=200), openings(FORMATS[0]))
 def test_nothing_raises_and_plain_text_is_kept(text: str, opening: Opening) -> None:
@@ -209,8 +266,8 @@ def turns(draw: st.DrawFn, arguments: st.SearchStrategy[dict[str, Any]], *, reas
     return tuple(segments)
 
 
-def read_back(model: ModelFormat, segments: tuple[Segment, ...], tools: Any) -> list[tuple[Any, ...]]:
-    text = model.writer.write(segments)
+def read_back(model: ModelFormat, segments: tuple[Segment, ...], tools: Any, *, earlier: int = 0) -> list[tuple[Any, ...]]:
+    text = model.writer.write(segments, earlier_calls=earlier)
     events, _ = run(model.grammar, tools, [text])
     again, _ = run(model.grammar, tools, list(text))
     assert joined(events) == joined(again)
@@ -236,6 +293,16 @@ SELF_TYPED = [("hermes", "qwen3"), ("harmony", "gpt_oss"), ("gemma4", "gemma4"),
 @given(segments=turns(st.dictionaries(WORDS, JSON, max_size=4), reasoning=True))
 def test_a_family_reads_what_it_writes(names: tuple[str, str], segments: tuple[Segment, ...]) -> None:
     assert read_back(resolve(*names), segments, TOOLS) == wanted(segments)
+
+
+@pytest.mark.parametrize("model", JSON_FORMATS, ids=lambda model: model.names[0])
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_json_families_read_what_they_write(model: ModelFormat, data: st.DataObject) -> None:
+    reasoning = model.grammar.reasoning is not None
+    segments = data.draw(turns(st.dictionaries(WORDS, JSON, max_size=4), reasoning=reasoning))
+    earlier = data.draw(st.integers(0, 12))
+    assert read_back(model, segments, TOOLS, earlier=earlier) == wanted(segments)
 
 
 STRINGS_ONLY = st.dictionaries(KEYS, st.text(st.characters(exclude_categories=["Cs"]), max_size=30).filter(has_no_marker), max_size=4)
@@ -354,6 +421,7 @@ MORE_STATES = (
     *(json_body.JsonBody, MessageHeader, NotedHeader, NotedBody, ListedHeader, ListedEnd),
     *(attribute_calls.CallTag, attribute_calls.TagBody, attribute_calls.TagValue, ElementHeader, ElementBody, TextElement, TreeElement),
 )
+NAMED_STATES = (Header, NamedBody, AfterArguments, BetweenNamed, AfterItem, ListEnd)
 
 
 class Work:
@@ -374,7 +442,7 @@ class Work:
         monkeypatch.setattr(Cursor, "push", counted_push)
         monkeypatch.setattr(Cursor, "unread", counted_unread)
         tags = (CallTag, Between, TagBody, TagValue, JsonBody)
-        for state in (Prose, Envelope, FunctionTag, Body, Value, AfterBody, Unreadable, *tags, *MORE_STATES):
+        for state in (Prose, Envelope, FunctionTag, Body, Value, AfterBody, Unreadable, *tags, *MORE_STATES, *NAMED_STATES):
             self._count_steps(state, monkeypatch)
 
     def _count_steps(self, state: type, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -395,9 +463,11 @@ D_OPEN = '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="run">\n<｜DSML｜'
 T_CLOSE = "\n</parameter>\n</function>\n"
 HARMONY_OPEN = "<|channel|>commentary to=functions.run <|constrain|>json<|message|>"
 G_OPEN = "<|tool_call>call:run{cmd:"
-K_OPEN = '<|open|>call tool="run" index="1"<|sep|><|open|>argument key="cmd" type="string"<|sep|>'
-K_CLOSE = "<|close|>argument<|sep|>"
+XTML_OPEN = '<|open|>call tool="run" index="1"<|sep|><|open|>argument key="cmd" type="string"<|sep|>'
+XTML_CLOSE = "<|close|>argument<|sep|>"
 E_OPEN = M3 + "<tool_call>\n" + M3 + '<invoke name="run">' + M3
+
+K_OPEN = "<|tool_calls_section_begin|><|tool_call_begin|>functions.run:0<|tool_call_argument_begin|>"
 
 # parser, head, repeated unit, tail
 UNITS = {
@@ -411,6 +481,16 @@ UNITS = {
     "tags closers": ("qwen3_coder", T_OPEN, "</parameter>\n\n", "x"),
     "tags held": ("qwen3_coder", T_OPEN.replace("cmd", "n"), "1234567", T_CLOSE),
     "tags mentions": ("qwen3_coder", "", "<tool_call>\n<function=run> ", ""),
+    "named argument": ("kimi_k2", K_OPEN + '{"cmd": "', "line \\n '", '"}<|tool_call_end|>'),
+    "named mentions": ("kimi_k2", "", "<|tool_calls_section_begin|> a ", ""),
+    "named openers": ("kimi_k2", "", "<|tool_call_begin|>", ""),
+    "named calls": ("kimi_k2", "", "<|tool_call_begin|>functions.run:0<|tool_call_argument_begin|>{}<|tool_call_end|>", ""),
+    "named unreadable": ("kimi_k2", K_OPEN + "{x", "<|tool_call_argument", ""),
+    "markers without end": ("mistral", "", "[TOOL_CALLS]run[ARGS] ", ""),
+    "list": ("mistral_pre11", "[TOOL_CALLS][", '{"name": "run", "arguments": {"cmd": "a"}}, ', ""),
+    "list argument": ("nemotron_deci", '<TOOLCALL>[{"name": "run", "arguments": {"cmd": "', "</TOOLCALL>", '"}}]</TOOLCALL>'),
+    "bare objects": ("llama3_json", "", '{"name": "run", "parameters": {}}; ', ""),
+    "braces": ("llama3_json", "x", '{"a": {', ""),
     "pairs argument": ("glm47", P_OPEN, "line\n<b></arg", "</arg_value></tool_call>"),
     "pairs closers": ("glm47", P_OPEN, "</arg_value>\n\n", "x"),
     "pairs keys": ("glm47", P_OPEN, "<arg_key>n</arg_key>", "x"),
@@ -431,8 +511,8 @@ UNITS = {
     "noted word": ("gemma4", G_OPEN, "word <", ""),
     "noted depth": ("gemma4", G_OPEN, "[", ""),
     "noted mentions": ("gemma4", "", "<|tool_call>call:run ", ""),
-    "tag argument": ("kimi_k3", K_OPEN, "line <|close|>", K_CLOSE + "<|close|>call<|sep|>"),
-    "tag closers": ("kimi_k3", K_OPEN, K_CLOSE + "\n", ""),
+    "tag argument": ("kimi_k3", XTML_OPEN, "line <|close|>", XTML_CLOSE + "<|close|>call<|sep|>"),
+    "tag closers": ("kimi_k3", XTML_OPEN, XTML_CLOSE + "\n", ""),
     "element text": ("minimax_m3", E_OPEN + "<cmd>", "line ]<]", ""),
     "element closers": ("minimax_m3", E_OPEN + "<cmd>", M3 + "</cmd> ", ""),
     "element tree": ("minimax_m3", E_OPEN + "<n>", M3 + "<a>", ""),
@@ -462,7 +542,7 @@ def test_work_is_linear(name: str, size: int, monkeypatch: pytest.MonkeyPatch) -
     assert counts[1] <= 2.2 * counts[0] + 200, counts
 
 
-LONGEST_MARKER = len("<|close|>argument<|sep|>")
+LONGEST_MARKER = len("<|tool_call_argument_begin|>")
 BOUND = LONGEST_MARKER + len("run_all") + 64
 
 STREAMS = {
@@ -470,6 +550,11 @@ STREAMS = {
     "reasoning": ("hermes", "<think>"),
     "hermes string": ("hermes", H_OPEN + '{"cmd": "'),
     "tags string": ("qwen3_coder", T_OPEN),
+    "named text": ("kimi_k2", ""),
+    "named string": ("kimi_k2", K_OPEN + '{"cmd": "'),
+    "marker text": ("mistral", ""),
+    "list string": ("nemotron_deci", '<TOOLCALL>[{"name": "run", "arguments": {"cmd": "'),
+    "bare text": ("llama3_json", ""),
     "pairs text": ("glm47", ""),
     "pairs string": ("glm47", P_OPEN),
     "invokes text": ("minimax_m2", ""),
@@ -477,7 +562,7 @@ STREAMS = {
     "harmony string": ("harmony", HARMONY_OPEN + '{"cmd": "'),
     "noted text": ("gemma4", ""),
     "noted string": ("gemma4", G_OPEN + '<|"|>'),
-    "tag string": ("kimi_k3", K_OPEN),
+    "tag string": ("kimi_k3", XTML_OPEN),
     "element text": ("minimax_m3", ""),
     "element string": ("minimax_m3", E_OPEN + "<cmd>"),
     "python text": ("pythonic", ""),
@@ -488,7 +573,8 @@ STREAMS = {
 CONFUSING = ["<", "</", "</t", "<tool_cal", "</think", "</parameter> x", "</parameter> \n", "</function>", "\n", "a", "long words "]
 CONFUSING += ["<functio", "&", "</arg_value> x", "</arg_val", "<arg_k", "<tool_call>", "<invoke name=", "<minimax:tool", "\n\n"]
 CONFUSING += ["<｜DSML｜tool_calls>", "</｜DSML｜parameter> x", "<｜DSML｜invoke", "<parameter nam"]
-CONFUSING += ['<|"|> x', '<|"', K_CLOSE + " x", "<|close|>arg", M3 + "</cmd> x", M3, "[run", "[", "<|tool_call>ca", "<|open|>"]
+CONFUSING += ['<|"|> x', '<|"', XTML_CLOSE + " x", "<|close|>arg", M3 + "</cmd> x", M3, "[run", "[", "<|tool_call>ca", "<|open|>"]
+CONFUSING += ["<|tool_call_begin|>", "<|tool_calls_section_begin|>", "[TOOL_CALLS]", "[ARGS]", "[", "run"]
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -497,7 +583,7 @@ CONFUSING += ['<|"|> x', '<|"', K_CLOSE + " x", "<|close|>arg", M3 + "</cmd> x",
 def test_holdback_is_bounded(name: str, pieces: list[str]) -> None:
     parser_name, head = STREAMS[name]
     text = "x" + "".join(pieces)
-    if name in ("hermes string", "harmony string"):
+    if name in ("hermes string", "named string", "list string", "harmony string"):
         text = json.dumps(text)[1:-1]
     parser = Parser(resolve(parser_name, "qwen3").grammar, tools=TOOLS, opening=Opening("text"), turn_tag=TAG)
     out = sum(len(event.text) for event in parser.feed(head) if isinstance(event, SegmentDelta))

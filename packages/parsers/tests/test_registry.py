@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import antiphon_parsers
-from antiphon_parsers import adapt, detect, resolve
+from antiphon_parsers import adapt, detect, opening_of, resolve
 from antiphon_parsers.arguments import members, one_line
 from antiphon_parsers.registry import TOOL_PARTS
 from antiphon_turns import CallSegment, ReasoningSegment, TextSegment, Tool, ToolMessage
@@ -47,6 +47,17 @@ from antiphon_turns.errors import ConfigError
         ("minimax-m3", "minimax-m3", ("minimax_m3", "minimax_m3")),
         (None, "qwen3-thinking", (None, "qwen3")),
         ("none", None, (None, None)),
+        ("kimi-k25", "kimi_k25", ("kimi_k2", "kimi_k2")),
+        ("Kimi.K2", "kimi", ("kimi_k2", "kimi")),
+        ("deepseekv31", "deepseek_v3", ("deepseek_v3_1", "deepseek_v3_1")),
+        ("deepseekv3", "deepseek-r1", ("deepseek_v3", "deepseek_r1")),
+        ("deepseek_v31", "deepseek_v3_1", ("deepseek_v3_1", "deepseek_v3_1")),
+        ("llama3", None, ("llama3_json", None)),
+        ("llama4_json", None, ("llama3_json", None)),
+        ("phi4_mini_json", None, ("phi4", None)),
+        ("mistral", "mistral", ("mistral", "mistral")),
+        ("nemotron-deci", "nemotron_deci", ("nemotron_deci", "nemotron_deci")),
+        ("qwen3_coder", "nemotron_deci", ("qwen3_coder", "nemotron_deci")),
     ],
 )
 def test_resolve(tool: str | None, reasoning: str | None, names: tuple[str | None, str | None]) -> None:
@@ -75,6 +86,47 @@ def test_format_parts() -> None:
 CHATML = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
 JSON_TOOLS = CHATML + '<tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call>'
 XML_TOOLS = CHATML + "<tool_call>\n<function=f>\n<parameter=p>\nv\n</parameter>\n</function>\n</tool_call>"
+
+
+KIMI = "{% for m in messages %}<|im_assistant|>assistant<|im_middle|>{{ m.content }}<|im_end|>{% endfor %}"
+KIMI_CALLS = KIMI + "<|tool_calls_section_begin|><|tool_call_begin|>{{ id }}<|tool_call_argument_begin|>"
+DEEPSEEK = "{% for m in messages %}<｜Assistant｜>{{ m.content }}<｜end▁of▁sentence｜>{% endfor %}"
+DEEPSEEK_CALLS = DEEPSEEK + "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>{{ name }}<｜tool▁sep｜>"
+LLAMA = "{% for m in messages %}<|start_header_id|>{{ m.role }}<|end_header_id|>\n\n{{ m.content }}<|eot_id|>{% endfor %}"
+MISTRAL = "{% for m in messages %}[INST]{{ m.content }}[/INST]{% endfor %}"
+GRANITE = "{% for m in messages %}<|start_of_role|>{{ m.role }}<|end_of_role|>{{ m.content }}<|end_of_text|>\n{% endfor %}"
+PHI = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}<|assistant|>"
+
+
+@pytest.mark.parametrize(
+    ("template", "tokens", "names"),
+    [
+        (KIMI_CALLS, (), ("kimi_k2", None)),
+        (KIMI_CALLS + "{% if thinking %}<think>", (), ("kimi_k2", "kimi_k2")),
+        (KIMI, ("<|tool_calls_section_begin|>", "<|tool_call_begin|>"), ("kimi_k2", None)),
+        (KIMI + "◁think▷", (), (None, "kimi")),
+        (DEEPSEEK_CALLS, (), ("deepseek_v3_1", None)),
+        (DEEPSEEK_CALLS + "{% if thinking %}<think>{% else %}</think>", (), ("deepseek_v3_1", "deepseek_v3_1")),
+        (DEEPSEEK_CALLS + "```json", (), ("deepseek_v3", None)),
+        (DEEPSEEK_CALLS + "```json" + "{{ content.split('</think>') }}<think>", (), ("deepseek_v3", "deepseek_r1")),
+        (MISTRAL + "[TOOL_CALLS]{{ name }}[ARGS]", (), ("mistral", None)),
+        (MISTRAL + "[TOOL_CALLS]{{ name }}[ARGS][THINK]", ("[TOOL_CALLS]", "[ARGS]"), ("mistral", "mistral")),
+        ("", ("[TOOL_CALLS]", "[ARGS]"), ("mistral", None)),
+        (MISTRAL + "[TOOL_CALLS] [{{ calls }}]", ("[TOOL_CALLS]",), ("mistral_pre11", None)),
+        (LLAMA + "<TOOLCALL>[{{ calls }}]</TOOLCALL>", (), ("nemotron_deci", None)),
+        (LLAMA + "<TOOLCALL>[{{ calls }}]</TOOLCALL></think>", (), ("nemotron_deci", "nemotron_deci")),
+        (LLAMA + "detailed thinking on", (), (None, "nemotron_deci")),
+        (LLAMA + '{"name": function name, "parameters": dictionary}', (), ("llama3_json", None)),
+        (LLAMA + "<|python_tag|>", (), ("llama3_json", None)),
+        (GRANITE + '<tool_call>\n{"name": f, "arguments": {}}\n</tool_call>', ("<tool_call>",), ("granite4", None)),
+        (PHI + "<|tool|>{{ tools }}<|/tool|>", (), ("phi4", None)),
+    ],
+)
+def test_each_template_fits_one_family(template: str, tokens: tuple[str, ...], names: tuple[str | None, str | None]) -> None:
+    found = detect(template, tokens, ())
+    assert (found.tool_parser, found.reasoning_parser) == names
+    assert "also fit" not in found.reason
+    assert names[0] is None or found.confidence >= 0.8
 
 
 @pytest.mark.parametrize(
@@ -187,6 +239,67 @@ def test_writers() -> None:
         "A\n<tool_call>\n<function=f>\n<parameter=s>\na\nb\n</parameter>\n<parameter=n>\n1.10\n</parameter>\n"
         '<parameter=l>\n["x"]\n</parameter>\n</function>\n</tool_call>\nB'
     )
+
+
+CALLS = (CallSegment("f", '{"a": 1.10}'), CallSegment("cut", "{", status="truncated"), CallSegment("g", ""))
+LISTED = '[{"name": "f", "arguments": {"a": 1.10}}, {"name": "g", "arguments": {}}]'
+WRITTEN = {
+    ("kimi_k2", "kimi_k2"): "<think>R</think>A<|tool_calls_section_begin|>"
+    '<|tool_call_begin|>functions.f:7<|tool_call_argument_begin|>{"a": 1.10}<|tool_call_end|>'
+    "<|tool_call_begin|>functions.g:8<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>B",
+    ("kimi_k2", "kimi"): "◁think▷R◁/think▷A<|tool_calls_section_begin|>"
+    '<|tool_call_begin|>functions.f:7<|tool_call_argument_begin|>{"a": 1.10}<|tool_call_end|>'
+    "<|tool_call_begin|>functions.g:8<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>B",
+    ("mistral", "mistral"): '[THINK]R[/THINK]A[TOOL_CALLS]f[ARGS]{"a": 1.10}[TOOL_CALLS]g[ARGS]{}B',
+    ("mistral_pre11", None): f"A[TOOL_CALLS]{LISTED}B",
+    ("deepseek_v3", "deepseek_r1"): "<think>\nR\n</think>\n\nA<｜tool▁calls▁begin｜>"
+    '<｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{"a": 1.10}\n```<｜tool▁call▁end｜>\n'
+    "<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>B",
+    ("deepseek_v3_1", "deepseek_v3_1"): "<think>R</think>A<｜tool▁calls▁begin｜>"
+    '<｜tool▁call▁begin｜>f<｜tool▁sep｜>{"a": 1.10}<｜tool▁call▁end｜>'
+    "<｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>B",
+    ("nemotron_deci", "nemotron_deci"): f"<think>\nR\n</think>\n\nA\n<TOOLCALL>{LISTED}</TOOLCALL>\nB",
+    ("granite4", None): 'A\n<tool_call>\n{"name": "f", "arguments": {"a": 1.10}}\n</tool_call>\n'
+    '<tool_call>\n{"name": "g", "arguments": {}}\n</tool_call>\nB',
+    ("phi4", None): f"A\nfunctools{LISTED}\nB",
+    ("llama3_json", None): 'A<|python_tag|>{"name": "f", "parameters": {"a": 1.10}}; {"name": "g", "parameters": {}}B',
+}
+
+
+@pytest.mark.parametrize("names", WRITTEN, ids=str)
+def test_what_each_family_writes(names: tuple[str, str | None]) -> None:
+    segments = (ReasoningSegment("R"), TextSegment("A"), *CALLS, TextSegment("B"))
+    assert resolve(*names).writer.write(segments, earlier_calls=7) == WRITTEN[names]
+
+
+def test_a_prompt_that_ends_with_results_leaves_nothing_open() -> None:
+    frame = resolve("deepseek_v3_1", None).family.frame
+    assert opening_of("<｜Assistant｜><think>", frame).text == "<think>"
+    assert opening_of("<｜Assistant｜></think>x<｜end▁of▁sentence｜><｜tool▁output▁begin｜>r<｜tool▁output▁end｜>", frame).text == ""
+    assert opening_of("[INST]a[/INST]b</s>[TOOL_RESULTS]r[/TOOL_RESULTS]", resolve("mistral", None).family.frame).text == ""
+
+
+def test_ids_that_formats_demand() -> None:
+    assert resolve("kimi_k2", None).writer.call_id("run", 3) == "functions.run:3"
+    assert resolve("mistral", None).writer.call_id("run", 12) == "000000012"
+    assert resolve("hermes", None).writer.call_id("run", 3) is None
+
+
+def test_where_past_reasoning_returns() -> None:
+    assert resolve("kimi_k2", "kimi_k2").family.replay.keep == "after_last_plain_assistant"
+    assert resolve("mistral", "mistral").family.replay.keep == "all"
+    assert resolve("deepseek_v3_1", "deepseek_v3_1").family.replay.keep == "none"
+    kept = adapt(resolve("kimi_k2", "kimi_k2"), KIMI + "{% if preserve_thinking %}")
+    assert kept.family.replay.keep == "all" and kept.family.switches.agent == {"preserve_thinking": True}
+    assert resolve("kimi_k2", "kimi_k2").grammar.reasoning_close == "</think>"
+
+
+@pytest.mark.parametrize("parser", TOOL_PARTS)
+def test_every_tool_list_shows_the_form_of_a_call(parser: str) -> None:
+    part = TOOL_PARTS[parser]
+    text = part.write_tools([TOOL])
+    assert '"größe"' in text and part.calls is not None
+    assert any(opener in text for opener in part.calls.openers)
 
 
 @pytest.mark.parametrize("arguments", ["", "not json", '{"a": ', "[1]", '{"a": "\\ud83d"}', "{" * 5000])

@@ -30,7 +30,7 @@ MARKERS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response
 class JsonWriter:
     """Calls as JSON; arguments verbatim."""
 
-    def write(self, segments: Sequence[Segment]) -> str:
+    def write(self, segments: Sequence[Segment], *, earlier_calls: int = 0) -> str:
         text = ""
         for segment in segments:
             if isinstance(segment, ReasoningSegment):
@@ -44,6 +44,9 @@ class JsonWriter:
 
     def call(self, segment: CallSegment) -> str:
         return f'{{"name": "{segment.name}", "arguments": {segment.arguments}}}'
+
+    def call_id(self, name: str, number: int) -> str | None:
+        return None
 
     def tool_list(self, tools: Sequence[Tool]) -> str:
         lines = "\n".join(
@@ -125,3 +128,19 @@ def json_writer() -> JsonWriter:
 @pytest.fixture(scope="session")
 def decoding_writer() -> DecodingWriter:
     return DecodingWriter()
+
+
+class NumberingWriter(JsonWriter):
+    """Calls with ids of the format's own, which count the calls of the conversation."""
+
+    def write(self, segments: Sequence[Segment], *, earlier_calls: int = 0) -> str:
+        calls = [segment for segment in segments if isinstance(segment, CallSegment) and segment.status != "truncated"]
+        return "".join(f"[{self.call_id(call.name, earlier_calls + place)}]" for place, call in enumerate(calls))
+
+    def call_id(self, name: str, number: int) -> str | None:
+        return f"{name}:{number}"
+
+
+@pytest.fixture(scope="session")
+def numbering_writer() -> NumberingWriter:
+    return NumberingWriter()

@@ -10,9 +10,12 @@ from antiphon_turns import (
     AssistantMessage,
     CallSegment,
     Family,
+    Frame,
     Message,
     ReasoningSegment,
+    ReplayPolicy,
     SystemMessage,
+    TemplateSwitches,
     TextSegment,
     Thinking,
     Tool,
@@ -400,3 +403,56 @@ def test_a_turn_without_reasoning_never_lands_inside_a_block(
     assert "<|im_start|>assistant\n<think>\n</think>\n\nHello.<|im_end|>" in text
     prefilled = renderer.render(ask(UserMessage("Hi"), turn, thinking=Thinking(mode="off")))
     assert prefilled.opening == ("<think>\n</think>\n\nHello." if opening is ALWAYS else "Hello.")
+
+
+SHOWS_IDS = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+    "{% if m.role == 'tool' %} of {{ m.tool_call_id }}{% endif %}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def test_ids_of_the_format_count_the_calls_of_the_conversation(
+    bytewise: Tokenizer, numbering_writer: TurnWriter, make_family: Callable[..., Family]
+) -> None:
+    renderer = Renderer(ChatTemplate(SHOWS_IDS), bytewise, family=make_family("none"), writer=numbering_writer)
+    cut = CallSegment("open_file", '{"pa', "cut", status="truncated")
+    history = (
+        UserMessage("u"),
+        AssistantMessage((call("a", "call_x_1"), cut, call("b", "call_x_2"))),
+        ToolMessage("call_x_2", "B"),
+        ToolMessage("call_x_1", "A"),
+        AssistantMessage((call("c", "call_y"),)),
+        ToolMessage("call_y", "C"),
+        ToolMessage("unknown", "D"),
+    )
+    text = renderer.render(ask(*history)).text
+    assert "[open_file:0][open_file:1]<|im_end|>" in text and "[open_file:2]<|im_end|>" in text
+    assert "B of open_file:1<" in text and "A of open_file:0<" in text and "C of open_file:2<" in text and "D of unknown<" in text
+    going_on = renderer.render(ask(*history, AssistantMessage((call("d", "call_z"),)))).text
+    assert going_on.endswith("assistant\n[open_file:3]")
+
+
+RESULTS_INLINE = (
+    "{% for m in messages %}{% if m.role == 'user' %}<u>{{ m.content }}"
+    "{% if loop.nextitem is defined and loop.nextitem.role == 'assistant' %}<a></think>{% endif %}"
+    "{% elif m.role == 'tool' %}<r>{{ m.content }}</r>{% else %}{{ m.content }}<e>{% endif %}{% endfor %}"
+    "{% if add_generation_prompt and messages[-1].role == 'user' %}<a>{{ '<think>' if thinking else '</think>' }}{% endif %}"
+)
+
+
+def test_a_turn_behind_results_needs_no_header(bytewise: Tokenizer, json_writer: TurnWriter) -> None:
+    family = Family(
+        name="inline",
+        frame=Frame(assistant_header="<a>", end_of_turn="<e>", stop_tokens=("<e>",), result_ends=("</r>",)),
+        markers=("<u>", "<r>", "<think>", "</think>"),
+        replay=ReplayPolicy(keep="none", empty_block="</think>"),
+        switches=TemplateSwitches(thinking_on={"thinking": True}, thinking_off={"thinking": False}),
+    )
+    renderer = Renderer(ChatTemplate(RESULTS_INLINE), bytewise, family=family, writer=json_writer)
+    history = (UserMessage("u"), AssistantMessage((TextSegment("Look."), call("a", "c1"))), ToolMessage("c1", "R </r>"))
+    rendered = renderer.render(ask(*history))
+    block = '<tool_call>\n{"name": "open_file", "arguments": {"path":"a"}}\n</tool_call>'
+    assert rendered.text == f"<u>u<a></think>Look.\n{block}<e><r>R </r></r>" and rendered.opening == "" and rendered.anomalies == ()
+    longer = renderer.render(ask(*history, AssistantMessage((TextSegment("Done."),)), UserMessage("v")))
+    assert longer.text == f"{rendered.text}Done.<e><u>v<a></think>" and longer.opening == "</think>" and longer.anomalies == ()

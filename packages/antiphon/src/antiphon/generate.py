@@ -15,6 +15,20 @@ from antiphon.engines.base import Engine, Job
 from antiphon.model import Model
 from antiphon_parsers.call_grammar import CallFormat, force_calls
 from antiphon_turns import Event, FinishReason, TurnRequest
+from antiphon_turns.errors import UnsupportedFeature
+
+
+def is_forced(request: TurnRequest, engine: Engine) -> bool:
+    """Whether this turn must call a tool and the engine can be held to it."""
+    return request.tool_choice.mode in ("any", "named") and engine.constrains
+
+
+def check_tool_choice(request: TurnRequest, engine: Engine, model: Model) -> None:
+    """A choice that would be held to with another model is not dropped in silence: UnsupportedFeature where the model's
+    call format has no grammar to force it."""
+    if is_forced(request, engine) and model.format.call_format is None:
+        message = f"tool_choice: this model's call format ({model.family.name}) cannot be forced here; leave the choice to the model (auto)"
+        raise UnsupportedFeature(message, param="tool_choice")
 
 
 class Generation:
@@ -29,9 +43,10 @@ class Generation:
         self.finish: FinishReason = "stop"
 
     def run(self) -> AsyncGenerator[list[Event], None]:
-        """Streams batches of events, one batch a chunk (it may be empty). Closing it frees the engine."""
+        """Streams batches of events, one batch a chunk (it may be empty). Closing it frees the engine. The request has
+        passed `check_tool_choice`."""
         call_format = self._model.format.call_format
-        forced = self._request.tool_choice.mode in ("any", "named") and self._engine.constrains and call_format is not None
+        forced = is_forced(self._request, self._engine)
         budget = self._request.thinking.budget_tokens
         if forced or (budget is not None and self._decoder.in_reasoning):
             return self._phases(call_format if forced else None, budget)

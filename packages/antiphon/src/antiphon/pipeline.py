@@ -21,7 +21,7 @@ import msgspec
 
 from antiphon.decode import TurnDecoder
 from antiphon.engines.base import Engine, Job
-from antiphon.generate import Generation
+from antiphon.generate import Generation, check_tool_choice
 from antiphon.model import Model
 from antiphon.stabilize import StabilizerRule, stabilize
 from antiphon.trace import TokenRecord, TokenTrace, finish_name
@@ -93,6 +93,7 @@ class Pipeline:
 
     async def prepare(self, request: TurnRequest) -> Prepared:
         """Steps 2 to 5 and the room left. Raises RequestError."""
+        check_tool_choice(request, self.engine, self.model)
         prompt = await self._prompt(request, limit=self.model.context_length)
         room = self.model.context_length - len(prompt.ids)
         if room <= 0:

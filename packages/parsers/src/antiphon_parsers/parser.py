@@ -22,11 +22,11 @@ class Parser:
         self._received = 0
         self._incomplete = False
         table = ToolTable(tools)
-        in_reasoning = opening.kind == "reasoning"
-        if in_reasoning and grammar.reasoning is not None:
-            self._state: State = Prose("reasoning", grammar, table, strip=grammar.reasoning.lead)
+        reasoning = grammar.reasoning if opening.kind == "reasoning" else None
+        if reasoning is not None:
+            self._state: State = Prose("reasoning", grammar, table, strip=reasoning.lead)
         else:
-            self._state = Prose("text", grammar, table, strip=grammar.start)
+            self._state = Prose("text", grammar, table, strip=grammar.start, first=True)
         if opening.kind == "rendered":
             self._read_opening(opening.text)
         if grammar.preface and (opening.kind != "rendered" or opening.text.rstrip().endswith(grammar.preface)):
@@ -81,8 +81,8 @@ class Parser:
 def opening_of(prompt_tail: str, frame: Frame) -> Opening:
     """The opening that the end of a raw prompt leaves, for callers that have nothing but its text: what stands behind the
     last assistant header, or behind the last end of turn where no header follows it."""
-    header, end = frame.assistant_header, frame.end_of_turn
-    start = prompt_tail.rfind(header) + len(header) if header and header in prompt_tail else 0
+    end = frame.end_of_turn
+    start = max(frame.header_end(prompt_tail), 0) if frame.assistant_header else 0
     if end and end in prompt_tail[start:]:
         start = prompt_tail.rfind(end) + len(end)
     return Opening("rendered", prompt_tail[start:])

@@ -6,17 +6,28 @@ import re
 import msgspec
 
 from antiphon_parsers.families import (
+    deepseek_r1,
+    deepseek_v3,
+    deepseek_v3_1,
     dsml,
     gemma4,
     glm,
+    granite4,
     harmony,
     hermes,
     hy_v3,
+    kimi,
+    kimi_k2,
     kimi_k3,
+    llama3_json,
     mimo,
     minimax_m2,
     minimax_m3,
+    mistral,
+    mistral_pre11,
     nemotron,
+    nemotron_deci,
+    phi4,
     plain,
     pythonic,
     qwen3,
@@ -38,6 +49,8 @@ TOOL_PARTS: dict[str, ToolPart] = {
         *(seed_oss.TOOLS, mimo.TOOLS, hy_v3.TOOLS),
         *(harmony.TOOLS, gemma4.TOOLS, kimi_k3.TOOLS, minimax_m3.TOOLS),
         *(pythonic.PYTHONIC, pythonic.LLAMA4_PYTHONIC, pythonic.OLMO3, pythonic.LFM2),
+        *(kimi_k2.TOOLS, mistral.TOOLS, mistral_pre11.TOOLS, deepseek_v3.TOOLS, deepseek_v3_1.TOOLS),
+        *(nemotron_deci.TOOLS, granite4.TOOLS, phi4.TOOLS, llama3_json.TOOLS),
     )
 }
 REASONING_PARTS: dict[str, ReasoningPart] = {
@@ -47,6 +60,7 @@ REASONING_PARTS: dict[str, ReasoningPart] = {
         *(dsml.V4_REASONING, dsml.V32_REASONING, dsml.V41_REASONING, seed_oss.REASONING, mimo.REASONING),
         *(nemotron.REASONING, step3p5.REASONING, hy_v3.REASONING),
         *(harmony.REASONING, gemma4.REASONING, kimi_k3.REASONING, minimax_m3.REASONING),
+        *(kimi_k2.REASONING, kimi.REASONING, mistral.REASONING, deepseek_r1.REASONING, deepseek_v3_1.REASONING, nemotron_deci.REASONING),
     )
 }
 
@@ -69,6 +83,10 @@ TOOL_ALIASES = {
     "openai": "harmony",
     "gptoss": "harmony",
     "openaigptoss": "harmony",
+    "kimik25": "kimi_k2",
+    "llama3": "llama3_json",
+    "llama4json": "llama3_json",
+    "phi4minijson": "phi4",
 }
 REASONING_ALIASES = {
     "qwen3thinking": "qwen3",
@@ -84,6 +102,8 @@ REASONING_ALIASES = {
     "openai": "gpt_oss",
     "openaigptoss": "gpt_oss",
     "harmony": "gpt_oss",
+    "kimik25": "kimi_k2",
+    "deepseekv3": "deepseek_v3_1",
 }
 
 

@@ -21,17 +21,21 @@ class FormatWriter(msgspec.Struct, frozen=True):
     reasoning: ReasoningMarkers | None = None
     messages: MessageFormat | None = None
 
-    def write(self, segments: Sequence[Segment]) -> str:
+    def write(self, segments: Sequence[Segment], *, earlier_calls: int = 0) -> str:
         """The text between a frame's header and its end of turn. Truncated calls are left out."""
         if self.messages is not None:
             return self.messages.write(segments)
         parts: list[str] = []
         before = ""
-        for kind, text in self._blocks(segments):
+        for kind, text in self._blocks(segments, earlier_calls):
             framed = before == "call" or (kind == "call" and before == "text")
             parts.append("\n" * self.tools.gap + text if framed else text)
             before = kind
         return "\n" * self.tools.start + "".join(parts) if parts else ""
+
+    def call_id(self, name: str, number: int) -> str | None:
+        """The id that the format demands for the call `number` of a conversation."""
+        return self.tools.write_id(name, number) if self.tools.write_id is not None else None
 
     def tool_list(self, tools: Sequence[Tool]) -> str:
         """System text that offers the tools."""
@@ -42,7 +46,7 @@ class FormatWriter(msgspec.Struct, frozen=True):
         text = f"The call failed with this error:\n{result.text}" if result.is_error else result.text
         return f"<tool_response>\n{text}\n</tool_response>"
 
-    def _blocks(self, segments: Sequence[Segment]) -> Iterator[tuple[str, str]]:
+    def _blocks(self, segments: Sequence[Segment], number: int) -> Iterator[tuple[str, str]]:
         """(kind, text) of everything that is written; calls that share a block are one."""
         run: list[CallSegment] = []
         for segment in segments:
@@ -55,11 +59,12 @@ class FormatWriter(msgspec.Struct, frozen=True):
                     run.append(segment)
             elif text := self._prose(segment):
                 if run and self.tools.write_run is not None:
-                    yield "call", self.tools.write_run(run)
+                    yield "call", self.tools.write_run(run, number)
+                    number += len(run)
                     run = []
                 yield ("text" if isinstance(segment, TextSegment) else "reasoning"), text
         if run and self.tools.write_run is not None:
-            yield "call", self.tools.write_run(run)
+            yield "call", self.tools.write_run(run, number)
 
     def _prose(self, segment: TextSegment | ReasoningSegment) -> str:
         if isinstance(segment, TextSegment):

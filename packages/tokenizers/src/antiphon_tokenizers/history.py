@@ -1,8 +1,21 @@
 """Which past turns keep their reasoning in the next prompt. Source: facts on reasoning replay, one row a family."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from antiphon_turns import AssistantMessage, CallSegment, Message, ReasoningSegment, ReplayPolicy, Segment, TextSegment, UserMessage
+from msgspec import structs
+
+from antiphon_turns import (
+    AssistantMessage,
+    CallSegment,
+    Message,
+    ReasoningSegment,
+    ReplayPolicy,
+    Segment,
+    TextSegment,
+    ToolMessage,
+    TurnWriter,
+    UserMessage,
+)
 
 
 def replayed(messages: Sequence[Message], policy: ReplayPolicy) -> list[tuple[Segment, ...]]:
@@ -35,3 +48,39 @@ def kept_since(messages: Sequence[Message], policy: ReplayPolicy) -> int:
 
 def _without_reasoning(message: AssistantMessage) -> tuple[Segment, ...]:
     return tuple(segment for segment in message.segments if not isinstance(segment, ReasoningSegment))
+
+
+def calls_before(messages: Sequence[Message]) -> list[int]:
+    """For each message, how many whole calls stand before it in the conversation."""
+    counts: list[int] = []
+    count = 0
+    for message in messages:
+        counts.append(count)
+        if isinstance(message, AssistantMessage):
+            count += sum(isinstance(s, CallSegment) and s.status != "truncated" for s in message.segments)
+    return counts
+
+
+def with_native_ids(messages: Sequence[Message], writer: TurnWriter) -> list[Message]:
+    """The messages with the call ids that the format demands, if it demands any."""
+    found: dict[str, str] = {}
+    out: list[Message] = []
+    for message, number in zip(messages, calls_before(messages), strict=True):
+        if isinstance(message, AssistantMessage):
+            out.append(structs.replace(message, segments=tuple(_numbered(message.segments, number, writer, found))))
+        elif isinstance(message, ToolMessage):
+            out.append(structs.replace(message, call_id=found.get(message.call_id, message.call_id)))
+        else:
+            out.append(message)
+    return out
+
+
+def _numbered(segments: Sequence[Segment], number: int, writer: TurnWriter, found: dict[str, str]) -> Iterator[Segment]:
+    for segment in segments:
+        if isinstance(segment, CallSegment) and segment.status != "truncated":
+            native = writer.call_id(segment.name, number)
+            number += 1
+            if native is not None:
+                found[segment.call_id] = native
+                segment = structs.replace(segment, call_id=native)
+        yield segment

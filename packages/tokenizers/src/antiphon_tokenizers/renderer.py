@@ -6,14 +6,26 @@ from typing import Any
 import msgspec
 
 from antiphon_tokenizers.escape import Markers, StandIns, client_strings, escape_message, escape_tool, template_tool
-from antiphon_tokenizers.history import kept_since, replayed
+from antiphon_tokenizers.history import calls_before, kept_since, replayed, with_native_ids
 from antiphon_tokenizers.jsontext import FixedObject
 from antiphon_tokenizers.messages import natural_turn, template_messages
 from antiphon_tokenizers.probe import call_message
 from antiphon_tokenizers.splice import Spliced, splice
 from antiphon_tokenizers.template import ChatTemplate
 from antiphon_tokenizers.tokenizer import Tokenizer
-from antiphon_turns import Anomaly, AssistantMessage, CallSegment, Family, Message, ReasoningSegment, Segment, Tool, TurnRequest, TurnWriter
+from antiphon_turns import (
+    Anomaly,
+    AssistantMessage,
+    CallSegment,
+    Family,
+    Message,
+    ReasoningSegment,
+    Segment,
+    Tool,
+    ToolMessage,
+    TurnRequest,
+    TurnWriter,
+)
 from antiphon_turns.errors import InvalidRequest
 
 
@@ -40,7 +52,9 @@ class Renderer:
         self._family = family
         self._writer = writer
         frame = family.frame
-        self._markers = Markers(tokenizer.control_tokens, (*family.markers, *frame.stop_tokens, frame.assistant_header, frame.end_of_turn))
+        self._markers = Markers(
+            tokenizer.control_tokens, (*family.markers, *frame.stop_tokens, *frame.result_ends, frame.assistant_header, frame.end_of_turn)
+        )
         self._avoid = template.text + self._markers.joined
         self._tools: dict[tuple[Tool, ...], tuple[tuple[tuple[str, str], ...], list[FixedObject]]] = {}
         self._leads: dict[bytes, str] = {}
@@ -59,7 +73,7 @@ class Renderer:
         offered = request.tool_choice.mode != "none"
         tools = tuple(tool for tool in request.tools if not tool.deferred) if offered else ()
         native, tool_list = self._tool_forms(tools, stand_ins)
-        messages = [escape_message(message, stand_ins) for message in request.messages]
+        messages = with_native_ids([escape_message(message, stand_ins) for message in request.messages], self._writer)
         last = messages[-1] if messages else None
         prefill = last if isinstance(last, AssistantMessage) else None
         variables = self._variables(request, stand_ins)
@@ -70,7 +84,9 @@ class Renderer:
         text, start = self._open(spliced, anomalies)
         opening = text[start:]
         if prefill is not None:
-            opening = self._closed_opening(prefill, past, request, stand_ins) + self._writer.write(prefill.segments)
+            opening = self._closed_opening(prefill, past, request, stand_ins) + self._writer.write(
+                prefill.segments, earlier_calls=calls_before(messages)[-1]
+            )
         # What the template opens a turn with now, it has opened the past ones with.
         seam, opened = past.seam, text[start:]
         text = (text[:start].replace(seam + opened, opened + seam) if seam else text[:start]) + opening
@@ -126,8 +142,11 @@ class Renderer:
         slots = {index: f"{mark}{index}{mark}" for index in turns if self._has_frame(segments[index])}
         lead = self._no_reasoning(variables) if turns else ""
         since = kept_since(past.messages, self._family.replay)
+        numbers = calls_before(past.messages)
         written = {
-            slot: past.seam + (lead if index > since and not _reasons_first(segments[index]) else "") + self._writer.write(segments[index])
+            slot: past.seam
+            + self._before(past, index, segments[index], lead if index > since else self._family.replay.empty_block)
+            + self._writer.write(segments[index], earlier_calls=numbers[index])
             for index, slot in slots.items()
         }
         while True:
@@ -156,13 +175,12 @@ class Renderer:
 
     def _open(self, spliced: Spliced, anomalies: list[Anomaly]) -> tuple[str, int]:
         """(text, place behind the last assistant header). Only a header behind the last past turn opens a new one."""
-        header = self._family.frame.assistant_header
         text = spliced.text
         if not self._template.abilities.generation_prompt:
-            text += header
-        place = text.rfind(header, spliced.end)
-        if place >= 0:
-            return text, place + len(header)
+            text += self._family.frame.assistant_header
+        start = self._family.frame.header_end(text, spliced.end)
+        if start >= 0:
+            return text, start
         anomalies.append(Anomaly("frame_not_found", "the template opens no assistant turn with the family's header"))
         return text, len(text)
 
@@ -206,6 +224,12 @@ class Renderer:
             return ""
         _, header, opening = text.rpartition(self._family.frame.assistant_header)
         return opening if header else ""
+
+    def _before(self, past: "_Past", index: int, segments: Sequence[Segment], opening: str) -> str:
+        """The opening, where the turn has a header and begins with anything but reasoning."""
+        behind_result = index > 0 and isinstance(past.messages[index - 1], ToolMessage)
+        has_header = not (self._family.frame.result_ends and behind_result)
+        return opening if has_header and not _reasons_first(segments) else ""
 
     def _has_frame(self, segments: Sequence[Segment]) -> bool:
         calls = any(isinstance(segment, CallSegment) for segment in segments)

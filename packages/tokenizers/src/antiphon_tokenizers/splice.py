@@ -27,14 +27,13 @@ def splice(text: str, turns: Mapping[str, str], frame: Frame) -> Spliced:
     cursor = size = end = 0
     for slot, turn in turns.items():
         place = text.find(slot, cursor)
-        header = text.rfind(frame.assistant_header, cursor, place) if place >= 0 else -1
-        found = _ends(frame).search(text, place + len(slot)) if header >= 0 else None
+        start = frame.header_end(text, cursor, place) if place >= 0 else -1
+        found = _ends(frame).search(text, place + len(slot)) if start >= 0 else None
         stop = found.start() if found else -1
         # A header before the end means that the template left this turn's end out.
-        if stop < 0 or (frame.assistant_header and text.find(frame.assistant_header, place, stop) >= 0):
+        if stop < 0 or (frame.assistant_header and frame.header_end(text, place, stop) >= 0):
             missing.add(slot)
             continue
-        start = header + len(frame.assistant_header)
         parts += (text[cursor:start], turn)
         size += start - cursor + len(turn)
         cursor, end = found.end() if found and turn.endswith(own_ends) else stop, size

@@ -13,11 +13,18 @@ from antiphon_turns.turn import Segment
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
     """How a rendered assistant turn is found in a rendered prompt: everything between `assistant_header` and
     `end_of_turn` is the turn. `stop_tokens` are the control tokens that end generation (the first is the
-    declared end-of-turn token)."""
+    declared end-of-turn token). `result_ends`: where a turn follows tool results without a header, what they end with."""
 
     assistant_header: str
     end_of_turn: str
     stop_tokens: tuple[str, ...]
+    result_ends: tuple[str, ...] = ()
+
+    def header_end(self, text: str, start: int = 0, end: int | None = None) -> int:
+        """The place behind the last header, or end of results, within `text[start:end]`; -1 when there is none."""
+        stop = len(text) if end is None else end
+        found = ((text.rfind(mark, start, stop), len(mark)) for mark in (self.assistant_header, *self.result_ends))
+        return max((place + size for place, size in found if place >= 0), default=-1)
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -29,9 +36,11 @@ class Opening(msgspec.Struct, frozen=True):
 
 
 class ReplayPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """Which past turns keep their reasoning in the next prompt (grammars facts, section 4)."""
+    """Which past turns keep their reasoning in the next prompt (grammars facts, section 4), and what the others have in
+    its place."""
 
     keep: Literal["none", "after_last_user", "after_last_plain_assistant", "after_last_final", "all"] = "after_last_user"
+    empty_block: str = ""
 
 
 class TemplateSwitches(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,8 +84,13 @@ class TurnWriter(Protocol):
     Renderers pass escaped segments, tools and results (I13), so markers in the output are the writer's own.
     """
 
-    def write(self, segments: Sequence[Segment]) -> str:
-        """Everything between a frame's header and its end of turn. Truncated calls are left out."""
+    def write(self, segments: Sequence[Segment], *, earlier_calls: int = 0) -> str:
+        """Everything between a frame's header and its end of turn. Truncated calls are left out. `earlier_calls`: how
+        many calls the conversation holds before this turn, for formats that number them."""
+        ...
+
+    def call_id(self, name: str, number: int) -> str | None:
+        """The id that the format demands for the call `number` (from 0) of a conversation; None where ids are free."""
         ...
 
     def tool_list(self, tools: Sequence[Tool]) -> str:

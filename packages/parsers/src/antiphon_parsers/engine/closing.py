@@ -64,15 +64,18 @@ class AfterBody:
 
 
 class Unreadable:
-    """The body of a call that has begun cannot be read on: the rest of the block is held back, and the call is cut. The block
-    ends with its closer, before an opener at the start of a line, and before any of `others`."""
+    """The body of a call that has begun cannot be read on: the rest of the block, up to one of its `closers` or before
+    one of the next block's `openers`, is held back, and the call is cut."""
 
     in_reasoning = False
 
-    def __init__(self, prose: Prose, *, closer: str, openers: Sequence[str], others: Sequence[str] = ()) -> None:
+    def __init__(
+        self, prose: Prose, *, closers: Sequence[str], openers: Sequence[str], then: Callable[[Prose], State] | None = None
+    ) -> None:
         self._prose = prose
-        self._closer = closer
-        self._ends = MarkerSet([closer, *("\n" + opener for opener in openers), *others])
+        self._then = then
+        self._closers = closers
+        self._ends = MarkerSet([*closers, *openers])
         self._raw: list[str] = []
         self._size = 0
 
@@ -83,10 +86,11 @@ class Unreadable:
         cursor.at = end
         if found is None:
             return None
-        if found.literal == self._closer:
+        if found.literal in self._closers:
             cursor.at = found.end
         self._cut(cursor, out)
-        return self._prose.after_call()
+        following = self._prose.after_call()
+        return self._then(following) if self._then is not None else following
 
     def finish(self, cursor: Cursor, out: Emitter) -> bool:
         self._cut(cursor, out)

@@ -148,7 +148,7 @@ class ElementBody:
     def unreadable(self) -> State:
         """The rest of the block is of no use."""
         syntax = self._syntax
-        return Unreadable(self._prose, closer=syntax.closers[0], openers=syntax.openers)
+        return Unreadable(self._prose, closers=syntax.closers, openers=syntax.openers)
 
     def _chained(self, prose: Prose) -> State:
         """Another call in the same block."""

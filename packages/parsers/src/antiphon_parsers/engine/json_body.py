@@ -74,4 +74,4 @@ class JsonBody:
         if isinstance(found, Found) and arguments.close_braces():
             out.delta(arguments.take())
             return self._after(arguments.tail, "recovered")
-        return Unreadable(self._prose, closer=self._ends[0], openers=self._openers, others=(*self._ends[1:], *self._openers))
+        return Unreadable(self._prose, closers=self._ends, openers=self._openers)

@@ -1,4 +1,4 @@
-"""Calls written as one JSON object between two markers: name and arguments under agreed keys.
+"""Calls written as one JSON object between two markers, or as a list of them: name and arguments under agreed keys.
 
 The argument object passes verbatim while it arrives, as long as it is JSON; what comes before the name is known is held.
 The closing marker is looked for only behind the object, because a string may contain it.
@@ -12,9 +12,11 @@ from antiphon_parsers.engine.closing import AfterBody, Unreadable
 from antiphon_parsers.engine.cursor import Cursor, Found, Peek
 from antiphon_parsers.engine.cut import cut_attempt, cut_call
 from antiphon_parsers.engine.emitter import Emitter
+from antiphon_parsers.engine.json_list import AfterItem, ListEnd
 from antiphon_parsers.engine.json_members import ArgumentObject, ArgumentString, Member, Name, NoArguments, Skipped, StringMember
 from antiphon_parsers.engine.prose import Mention, Prose
 from antiphon_parsers.engine.state import State
+from antiphon_turns import SegmentStatus
 
 HELD_LIMIT = 1 << 20
 """Characters of a block that are held before its name is known (I7)."""
@@ -23,33 +25,61 @@ Arguments = ArgumentObject | ArgumentString | NoArguments
 
 
 class JsonCalls(msgspec.Struct, frozen=True, kw_only=True):
-    """The markers and keys of a format."""
+    """The markers and keys of a format. A closer is "" where a format has none. `listed`: the objects stand in brackets, the
+    first of which may belong to the opener.
+    `separator` stands between objects. `bare`: an object that begins the turn needs no opener if it calls a declared
+    tool; `bare_keys` are what else it may hold."""
 
     opener: str
     closer: str
+    listed: bool = False
+    separator: str = ""
+    bare: bool = False
+    bare_keys: tuple[str, ...] = ("type",)
     name_keys: tuple[str, ...] = ("name",)
     argument_keys: tuple[str, ...] = ("arguments", "parameters")
     line_start_in_reasoning: bool = True
 
     @property
     def openers(self) -> tuple[str, ...]:
-        return (self.opener,)
+        return (self.opener, "{") if self.bare else (self.opener,)
 
     @property
     def closers(self) -> tuple[str, ...]:
-        return (self.closer,)
+        return (self.closer,) if self.closer else ()
 
     def attempt(self, mention: Mention) -> State:
-        return Envelope(self, mention)
+        if mention.marker == "{" and not mention.starts_turn:
+            return PassedOver(mention)
+        return Envelope(self, mention, in_list=self.listed and mention.marker.endswith("["))
+
+
+class PassedOver:
+    """What looks like an opener is none at this place."""
+
+    def __init__(self, mention: Mention) -> None:
+        self._mention = mention
+
+    @property
+    def in_reasoning(self) -> bool:
+        return self._mention.prose.in_reasoning
+
+    def advance(self, cursor: Cursor, out: Emitter) -> State | None:
+        return self._mention.pass_over(cursor, out)
+
+    def finish(self, cursor: Cursor, out: Emitter) -> bool:
+        return False
 
 
 class Envelope:
     """A call block being read. Until the name is known and the arguments have begun, it may still be prose: then
     all of it is given back."""
 
-    def __init__(self, syntax: JsonCalls, mention: Mention) -> None:
+    def __init__(self, syntax: JsonCalls, mention: Mention, *, in_list: bool = False) -> None:
         self._syntax = syntax
         self._mention = mention
+        self._in_list = in_list
+        self._bare = mention.marker == "{"
         self._step: Callable[[Cursor, Emitter], State | None] = self._marker
         self._raw: list[str] = []
         self._held = 0
@@ -68,7 +98,8 @@ class Envelope:
         if following is None and not self._started:
             if self._name is None and self._held > HELD_LIMIT:
                 return self._fail(cursor, out)
-            if self._step == self._open and self._mention.is_named_only(cursor):
+            ended = self._bare and self._name is None and cursor.finish is not None
+            if ended or (self._step == self._open and self._mention.is_named_only(cursor)):
                 return self._fail(cursor, out)
         return following
 
@@ -95,8 +126,7 @@ class Envelope:
 
     def _marker(self, cursor: Cursor, out: Emitter) -> State | None:
         self._take(cursor, cursor.at + self._mention.size)
-        # An opener may be the object's own brace.
-        self._step = self._key if self._mention.marker == "{" else self._open
+        self._step = self._key if self._bare else self._open
         return self
 
     def _open(self, cursor: Cursor, out: Emitter) -> State | None:
@@ -113,6 +143,13 @@ class Envelope:
         if isinstance(doubled, Found):
             cursor.unread("".join(self._raw))
             return self._mention.drop(cursor, out)
+        if char == "[" and self._syntax.listed and not self._in_list:
+            self._in_list = True
+            self._take(cursor, cursor.at + 1)
+            return self
+        if char == "]" and self._in_list and self._mention.marker:
+            cursor.at += 1
+            return ListEnd(self._mention.prose, self._syntax.closer)
         return self._fail(cursor, out)
 
     def _key(self, cursor: Cursor, out: Emitter) -> State | None:
@@ -154,10 +191,13 @@ class Envelope:
     def _begin_member(self, key: str, char: str, out: Emitter) -> Member | None:
         """The reader for the value of `key`, None when a value that begins so cannot be."""
         if key in self._syntax.name_keys and self._name is None:
-            return Name(self._mention.tools, only_known=self._mention.only_known or self._mention.marker == "{") if char in "\"'" else None
+            only_known = self._mention.only_known or self._bare
+            return Name(self._mention.tools, only_known=only_known) if char in "\"'" else None
         if key not in self._syntax.argument_keys or self._arguments is not None:
             if key in (*self._syntax.name_keys, *self._syntax.argument_keys):
                 out.anomaly("repeated_call_key", key)
+            elif self._bare and not self._started and key not in self._syntax.bare_keys:
+                return None
             return Skipped()
         if char == "{":
             self._arguments = ArgumentObject()
@@ -192,7 +232,7 @@ class Envelope:
 
     def _cut_braces(self, cursor: Cursor, out: Emitter) -> State | None:
         """The member cannot go on. When the block's closing marker stands here, only braces may be missing."""
-        found = cursor.peek(cursor.at, (self._syntax.closer,))
+        found = cursor.peek(cursor.at, self._syntax.closers, ignoring="]" if self._in_list else "")
         if found in (Peek.PENDING, Peek.END):
             return None
         arguments = self._arguments
@@ -211,7 +251,7 @@ class Envelope:
             return self._end(cursor, out)
         if not char:
             return None
-        found = cursor.peek(cursor.at, (self._syntax.closer,))
+        found = cursor.peek(cursor.at, self._syntax.closers, ignoring="]" if self._in_list else "")
         if found in (Peek.PENDING, Peek.END):
             return None
         if isinstance(found, Found) and self._name is not None:
@@ -240,18 +280,29 @@ class Envelope:
             return self._fail(cursor, out)
         self._begin_call(cursor, out)
         out.delta(self._arguments.take())
+        status: SegmentStatus = "recovered" if repaired else "complete"
+        if self._in_list or self._syntax.separator:
+            return AfterItem(
+                self._mention.prose,
+                closer=self._syntax.closer,
+                separator=self._syntax.separator,
+                bracket="]" if self._in_list else "",
+                tail=self._arguments.tail,
+                status=status,
+                chain=self._chained,
+            )
         return AfterBody(
             self._mention.prose,
             closer=self._syntax.closer,
             tail=self._arguments.tail,
-            status="recovered" if repaired else "complete",
+            status=status,
             surplus="}]",
             chain=("{", self._chained),
         )
 
     def _chained(self, prose: Prose) -> State:
         """Another object in the same block."""
-        return Envelope(self._syntax, Mention(prose, "", 0, line_start=True))
+        return Envelope(self._syntax, Mention(prose, "", 0, line_start=True), in_list=self._in_list)
 
     def _begin_call(self, cursor: Cursor, out: Emitter) -> None:
         """Once the name is known and the arguments are an object, this is a call."""
@@ -268,6 +319,7 @@ class Envelope:
         if self._name is None and self._held > HELD_LIMIT:
             out.anomaly("held_call_too_long")
         if self._started:
-            return Unreadable(self._mention.prose, closer=self._syntax.closer, openers=self._syntax.openers)
+            openers = ("\n" + self._syntax.opener,)
+            return Unreadable(self._mention.prose, closers=self._syntax.closers, openers=openers)
         cursor.unread("".join(self._raw))
         return self._mention.refuse(cursor, out)

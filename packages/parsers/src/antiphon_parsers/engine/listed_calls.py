@@ -29,7 +29,7 @@ _NOTATION = Notation(close=")", assign="=", quote="", words=False, end="]")
 
 class ListedCalls(msgspec.Struct, frozen=True, kw_only=True):
     """The markers around calls. `bare`: a list without markers is one too. `json`: calls that the model may write instead,
-    as JSON objects at the start of a line."""
+    as JSON objects at the start of the turn."""
 
     wrapper_open: str
     wrapper_close: str

@@ -272,7 +272,7 @@ class NotedBody:
 
     def _fail(self) -> State:
         notation = self._notation
-        return Unreadable(self._prose, closer=notation.end, openers=self._openers)
+        return Unreadable(self._prose, closers=(notation.end,), openers=tuple("\n" + opener for opener in self._openers))
 
 
 @lru_cache(maxsize=16)

@@ -57,14 +57,15 @@ def transitions(grammar: Grammar, kind: ProseKind) -> Transitions:
 
 
 class Prose:
-    """Text or reasoning. `strip` line feeds are framing at its beginning."""
+    """Text or reasoning. `strip` line feeds are framing at its beginning; `first`: the turn begins here."""
 
-    def __init__(self, kind: ProseKind, grammar: Grammar, tools: ToolTable, *, strip: int = 0) -> None:
+    def __init__(self, kind: ProseKind, grammar: Grammar, tools: ToolTable, *, strip: int = 0, first: bool = False) -> None:
         self.kind = kind
         self.grammar = grammar
         self.tools = tools
         self._table = transitions(grammar, kind)
         self._strip = strip
+        self._first = first
         self._blank: list[str] = []
         self._last = ""
         self._filled = False
@@ -105,15 +106,20 @@ class Prose:
         out.close(status, cursor.offset())
         return self.in_reasoning
 
+    @property
+    def at_start(self) -> bool:
+        """Whether nothing but white space has come in the turn."""
+        return self._first and not self._filled
+
     def leave(self, out: Emitter, end: int) -> None:
         """A call begins at the offset `end`: this segment is over."""
         self._blank = []
         if out.is_open:
             out.close("complete", end)
 
-    def refuse(self, cursor: Cursor, out: Emitter, size: int, *, as_what: Refused) -> State:
+    def refuse(self, cursor: Cursor, out: Emitter, size: int, *, as_what: Refused | None) -> State:
         """An attempted call was none: the next `size` characters, its marker, are prose."""
-        if size:
+        if size and as_what is not None:
             self._refused.append(as_what)
         self._strip = 0
         self._write(cursor, out, cursor.at + size)
@@ -233,15 +239,24 @@ class Mention:
         return self.prose.tools
 
     @property
+    def starts_turn(self) -> bool:
+        """Whether nothing stands before it in the turn."""
+        return self.prose.at_start
+
+    @property
     def only_known(self) -> bool:
         """Whether only a declared tool makes this a call."""
         return self.prose.in_reasoning
 
-    def refuse(self, cursor: Cursor, out: Emitter) -> State:
-        """It was prose. The cursor must stand at the lead."""
+    def refuse(self, cursor: Cursor, out: Emitter, *, header: int = 0) -> State:
+        """It was prose, and so are `header` characters behind the marker. The cursor must stand at the lead."""
         following = cursor.text[cursor.at + self.size : cursor.at + self.size + 1]
         mention = not self.line_start and following in _BREAKS
-        return self.prose.refuse(cursor, out, self.size, as_what="mention" if mention else "block")
+        return self.prose.refuse(cursor, out, self.size + header, as_what="mention" if mention else "block")
+
+    def pass_over(self, cursor: Cursor, out: Emitter) -> State:
+        """What stands here never means anything at such a place. The cursor must stand at the lead."""
+        return self.prose.refuse(cursor, out, self.size, as_what=None)
 
     def doubled(self, cursor: Cursor, at: int) -> Found | Peek:
         """Whether the same opener follows at `at`, as it does when a block is opened twice."""

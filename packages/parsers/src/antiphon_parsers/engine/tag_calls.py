@@ -228,7 +228,7 @@ class JsonBody:
             cursor.at += scanner.feed(cursor.text, start)
             out.delta(cursor.text[start : cursor.at - 1] if scanner.done else cursor.text[start : cursor.at])
         if scanner.failed:
-            return Unreadable(self._prose, closer=syntax.call_close[0], openers=syntax.block_open)
+            return Unreadable(self._prose, closers=syntax.call_close[:1], openers=tuple("\n" + opener for opener in syntax.block_open))
         if not scanner.done:
             return None
         found = cursor.peek(cursor.at, syntax.call_close + syntax.block_close)

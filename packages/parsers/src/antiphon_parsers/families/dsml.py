@@ -45,9 +45,9 @@ class _Tags:
 
     def write_call(self, call: CallSegment) -> str:
         """One call as a block of its own."""
-        return self.write_run([call])
+        return self.write_run([call], 0)
 
-    def write_run(self, calls: Sequence[CallSegment]) -> str:
+    def write_run(self, calls: Sequence[CallSegment], number: int) -> str:
         """Strings raw, other values as their JSON text."""
         return f"<{self._token}{self._block}>\n{''.join(map(self._invoke, calls))}</{self._token}{self._block}>"
 

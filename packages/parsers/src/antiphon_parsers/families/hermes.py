@@ -10,6 +10,8 @@ from antiphon_turns import CallSegment, DetectionRule, Tool
 
 OPEN = "<tool_call>"
 CLOSE = "</tool_call>"
+# Templates with these have another call format, or its own frame.
+OTHERS = ("<function=", "<arg_key>", "<invoke ", "<|start_of_role|>")
 
 
 def write_call(call: CallSegment) -> str:
@@ -39,10 +41,15 @@ TOOLS = ToolPart(
     write_call=write_call,
     write_tools=write_tools,
     detection=(
-        DetectionRule(template_all=(OPEN, CLOSE), template_none=("<function=", "<arg_key>", "<invoke "), confidence=0.9),
-        DetectionRule(template_all=(OPEN,), template_any=('"arguments":', '\\"arguments\\":'), confidence=0.85),
-        DetectionRule(vocab_all=("<|im_start|>", OPEN), template_none=("<function=", "<arg_key>", "<invoke "), confidence=0.45),
-        DetectionRule(template_all=("<|im_start|>",), template_none=("<function=", "<arg_key>", "<invoke ", OPEN), confidence=0.4),
+        DetectionRule(template_all=(OPEN, CLOSE), template_none=OTHERS, confidence=0.9),
+        DetectionRule(
+            template_all=(OPEN,),
+            template_any=('"arguments":', '\\"arguments\\":'),
+            template_none=("<|start_of_role|>",),
+            confidence=0.85,
+        ),
+        DetectionRule(vocab_all=("<|im_start|>", OPEN), template_none=OTHERS, confidence=0.45),
+        DetectionRule(template_all=("<|im_start|>",), template_none=(*OTHERS, OPEN), confidence=0.4),
     ),
     source="chat templates of Qwen2.5 and Qwen3",
 )

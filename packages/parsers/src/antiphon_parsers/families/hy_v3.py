@@ -31,10 +31,10 @@ SYNTAX = PairCalls(
 
 def write_call(call: CallSegment) -> str:
     """One call as a block of its own."""
-    return write_run([call])
+    return write_run([call], 0)
 
 
-def write_run(calls: Sequence[CallSegment]) -> str:
+def write_run(calls: Sequence[CallSegment], number: int) -> str:
     """Strings raw, other values as their JSON text."""
     return f"<tool_calls>\n{''.join(map(_call, calls))}</tool_calls>"
 

@@ -14,10 +14,10 @@ CLOSE = "</minimax:tool_call>"
 
 def write_call(call: CallSegment) -> str:
     """One call as a block of its own."""
-    return write_run([call])
+    return write_run([call], 0)
 
 
-def write_run(calls: Sequence[CallSegment]) -> str:
+def write_run(calls: Sequence[CallSegment], number: int) -> str:
     """Strings raw, other values as their JSON text."""
     return f"{OPEN}\n{''.join(map(_invoke, calls))}{CLOSE}"
 

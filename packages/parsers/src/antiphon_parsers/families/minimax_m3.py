@@ -21,10 +21,10 @@ SYNTAX = ElementCalls(
 
 def write_call(call: CallSegment) -> str:
     """One call as a block of its own."""
-    return write_run([call])
+    return write_run([call], 0)
 
 
-def write_run(calls: Sequence[CallSegment]) -> str:
+def write_run(calls: Sequence[CallSegment], number: int) -> str:
     """Members of objects as elements of their name, elements of lists as items, all else as text."""
     return f"{MARK}<tool_call>\n{''.join(map(_invoke, calls))}{MARK}</tool_call>"
 

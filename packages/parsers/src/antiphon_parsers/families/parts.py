@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from antiphon_parsers.arguments import tool_lines
+from antiphon_parsers.arguments import as_object, json_text, tool_lines
 from antiphon_parsers.grammar import CallSyntax, ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, Segment, TemplateSwitches, Tool
 
@@ -18,6 +18,12 @@ CHATML = Frame(
     stop_tokens=("<|im_end|>", "<|endoftext|>"),
 )
 CHATML_MARKERS = ("<|im_start|>", "<|im_end|>", "<|endoftext|>")
+LLAMA3 = Frame(
+    assistant_header="<|start_header_id|>assistant<|end_header_id|>\n\n",
+    end_of_turn="<|eot_id|>",
+    stop_tokens=("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"),
+)
+LLAMA3_MARKERS = ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", *LLAMA3.stop_tokens)
 RESULT_MARKERS = ("<tool_response>", "</tool_response>")
 
 
@@ -41,7 +47,9 @@ class MessageFormat(msgspec.Struct, frozen=True, kw_only=True):
 
 class ToolPart(msgspec.Struct, frozen=True, kw_only=True):
     """The tool half of a format. `write_tools` gives the system text that offers tools, `write_call` one whole call block.
-    Where calls share a block, `write_run` gives the block of calls that follow each other. `gap`, `start`: see `Grammar`."""
+    Where calls share a block, `write_run` gives the block of calls that follow each other, the first of which has the
+    given number in the conversation. `write_id` gives the id of a call by its tool and number, where the format demands
+    ids of its own. `gap`, `start`: see `Grammar`."""
 
     name: str
     frame: Frame
@@ -50,7 +58,8 @@ class ToolPart(msgspec.Struct, frozen=True, kw_only=True):
     call_format: CallFormat | None
     write_call: Callable[[CallSegment], str]
     write_tools: Callable[[Sequence[Tool]], str]
-    write_run: Callable[[Sequence[CallSegment]], str] | None = None
+    write_run: Callable[[Sequence[CallSegment], int], str] | None = None
+    write_id: Callable[[str, int], str] | None = None
     gap: int = 1
     breaks: tuple[str, ...] = ()
     messages: MessageFormat | None = None
@@ -85,3 +94,16 @@ def offer(tools: Sequence[Tool], form: str, *rules: str) -> str:
 
 UNTYPED = "Write text values as they are, without quotes or escapes, over several lines if need be; write all other values as JSON."
 """The rule of formats whose values carry no type."""
+
+TYPED = "The arguments are one JSON object that fits the function's schema."
+"""The rule of formats whose arguments are JSON."""
+
+
+def argument_text(call: CallSegment) -> str:
+    """The arguments as they are; text that is no JSON object becomes a JSON string."""
+    return as_object(call.arguments) or json_text(call.arguments)
+
+
+def json_call(call: CallSegment, key: str = "arguments") -> str:
+    """A call as one JSON object."""
+    return f'{{"name": {json_text(call.name)}, "{key}": {argument_text(call)}}}'

@@ -45,11 +45,11 @@ def part(
     """One of the wrappings. `around`: what stands before the calls, between them and behind them."""
     before, between, behind = around
 
-    def write_run(calls: Sequence[CallSegment]) -> str:
+    def write_run(calls: Sequence[CallSegment], number: int) -> str:
         return before + between.join(map(call_text, calls)) + behind
 
     def write_call(call: CallSegment) -> str:
-        return write_run([call])
+        return write_run([call], 0)
 
     def write_tools(tools: Sequence[Tool]) -> str:
         return offer(tools, f"{before}function_name(parameter='value'){behind}", *_RULES)
