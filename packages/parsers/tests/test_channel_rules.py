@@ -412,3 +412,31 @@ def test_python_calls_are_written_side_by_side() -> None:
     assert resolve(*LFM).writer.write(segments) == f"A<|tool_call_start|>[{', '.join(calls)}]<|tool_call_end|>"
     joined_lines = "\n".join(calls)
     assert resolve(*OLMO).writer.write(segments) == f"A\n<function_calls>\n{joined_lines}\n</function_calls>"
+
+
+GRANITE_RULES = {
+    "block": ("Here is my thought process:\nA\nHere is my response:\nB", [("reasoning", "A"), ("text", "B")], False),
+    "other spelling": ("\nHere's my thought process: A Here's my response: B", [("reasoning", " A "), ("text", " B")], False),
+    "in a sentence": ("I say Here is my thought process: A", [("text", "I say Here is my thought process: A")], False),
+    "closer in text": ("Here is my response: B", [("text", "Here is my response: B")], False),
+    "opener inside": (
+        "Here is my thought process: A Here is my thought process: B Here is my response:\nC",
+        [("reasoning", " A Here is my thought process: B "), ("text", "C")],
+        False,
+    ),
+    "no end": ("Here is my thought process:\nA", [("reasoning", "A")], True),
+    "beginning only": ("Here is my", [("text", "Here is my")], False),
+}
+
+
+@pytest.mark.parametrize("name", GRANITE_RULES)
+def test_granite_reasoning(name: str) -> None:
+    text, segments, incomplete = GRANITE_RULES[name]
+    assert outcome(("hermes", "granite"), text) == (segments, [], incomplete)
+
+
+def test_granite_sentences_are_not_control_text() -> None:
+    model = resolve("hermes", "granite")
+    assert not any("Here" in marker for marker in model.family.markers)
+    written = model.writer.write([ReasoningSegment("R"), TextSegment("A")])
+    assert written == "Here is my thought process:\nR\nHere is my response:\nA"

@@ -28,7 +28,7 @@ REASONING_FAMILIES = frozenset(
     (
         *("qwen3", "glm47", "glm45", "minimax_m2", "minimax_append_think", "deepseek_v4", "deepseek_v3_2", "deepseek_v41"),
         *("seed_oss", "mimo", "nemotron_nano", "nemotron_v3", "step3p5", "hy_v3"),
-        *("gpt_oss", "gemma4", "kimi_k3", "minimax_m3"),
+        *("gpt_oss", "gemma4", "kimi_k3", "minimax_m3", "granite"),
         *("kimi_k2", "kimi_k25", "kimi", "mistral", "deepseek_r1"),
     )
 )

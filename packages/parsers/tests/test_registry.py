@@ -45,6 +45,8 @@ from antiphon_turns.errors import ConfigError
         ("gemma-4", "gemma-4", ("gemma4", "gemma4")),
         ("kimi-k3", "kimi-k3", ("kimi_k3", "kimi_k3")),
         ("minimax-m3", "minimax-m3", ("minimax_m3", "minimax_m3")),
+        ("llama4_pythonic", "granite", ("llama4_pythonic", "granite")),
+        ("LFM2", None, ("lfm2", None)),
         (None, "qwen3-thinking", (None, "qwen3")),
         ("none", None, (None, None)),
         ("kimi-k25", "kimi_k25", ("kimi_k2", "kimi_k2")),
@@ -157,6 +159,10 @@ def test_each_template_fits_one_family(template: str, tokens: tuple[str, ...], n
         ("<|turn>model\n", ("<|tool_call>", "<tool_call|>"), ("gemma4", None)),
         ("<|open|>message<|sep|><|close|>message<|sep|>", (), ("kimi_k3", "kimi_k3")),
         ("]~b]ai\n<mm:think>]<]minimax[>[<tool_call>", (), ("minimax_m3", "minimax_m3")),
+        ("<|header_start|>{{ m.role }}<|header_end|>", (), ("llama4_pythonic", None)),
+        ("<|start_header_id|>{{ m.role }} [func_name1(params_name1=params_value1)]", (), ("pythonic", None)),
+        (CHATML + "<|tool_call_start|>", (), ("lfm2", None)),
+        (CHATML + "<function_calls>", (), ("olmo3", None)),
     ],
 )
 def test_detect(template: str, tokens: tuple[str, ...], names: tuple[str | None, str | None]) -> None:

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 class ReasoningMarkers(msgspec.Struct, frozen=True):
     """How many line feeds are framing, not text: behind the opener, before the closer, behind the closer. An empty opener: a
-    message header of the call syntax opens; `then` begins the message behind the closer."""
+    message header of the call syntax opens; `then` begins the message behind the closer. `spellings`: other openers, other
+    closers. `words`: the markers are sentences; the opener counts only where a turn begins, the closer only inside a block."""
 
     opener: str
     closer: str
@@ -19,6 +20,13 @@ class ReasoningMarkers(msgspec.Struct, frozen=True):
     tail: int = 1
     behind: int = 2
     then: str = ""
+    spellings: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    words: bool = False
+
+    @property
+    def control(self) -> tuple[str, ...]:
+        """The markers that client text must not spell."""
+        return () if self.words else tuple(marker for marker in (self.opener, self.closer) if marker)
 
     @property
     def close(self) -> str:

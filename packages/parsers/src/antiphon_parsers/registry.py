@@ -12,6 +12,7 @@ from antiphon_parsers.families import (
     dsml,
     gemma4,
     glm,
+    granite,
     granite4,
     harmony,
     hermes,
@@ -59,7 +60,7 @@ REASONING_PARTS: dict[str, ReasoningPart] = {
         *(qwen3.REASONING, glm.GLM47_REASONING, glm.GLM45_REASONING, minimax_m2.REASONING, minimax_m2.APPEND_THINK),
         *(dsml.V4_REASONING, dsml.V32_REASONING, dsml.V41_REASONING, seed_oss.REASONING, mimo.REASONING),
         *(nemotron.REASONING, step3p5.REASONING, hy_v3.REASONING),
-        *(harmony.REASONING, gemma4.REASONING, kimi_k3.REASONING, minimax_m3.REASONING),
+        *(harmony.REASONING, gemma4.REASONING, kimi_k3.REASONING, minimax_m3.REASONING, granite.REASONING),
         *(kimi_k2.REASONING, kimi.REASONING, mistral.REASONING, deepseek_r1.REASONING, deepseek_v3_1.REASONING, nemotron_deci.REASONING),
     )
 }
@@ -137,7 +138,10 @@ def compose(tools: ToolPart, reasoning: ReasoningPart | None) -> ModelFormat:
     family = Family(
         name=tools.name,
         frame=tools.frame,
-        markers=(*tools.markers, *(marker for marker in ((markers.opener, markers.closer) if markers else ()) if marker)),
+        markers=(
+            *tools.markers,
+            *(marker for marker in ((markers.opener, markers.closer) if markers and not markers.words else ()) if marker),
+        ),
         replay=reasoning.replay if reasoning else ReplayPolicy(keep="none"),
         switches=reasoning.switches if reasoning else TemplateSwitches(),
         detection=(*tools.detection, *(reasoning.detection if reasoning else ())),
