@@ -23,5 +23,12 @@ def test_a_turn_ends_at_any_token_that_ends_generation(frame: Frame, rendered: s
     assert spliced[: found.end].endswith("T2" if "S2" in rendered else "T1")
 
 
+def test_a_turn_that_brings_its_own_end_replaces_the_frame_s() -> None:
+    frame = Frame(assistant_header="<|start|>assistant", end_of_turn="<|end|>", stop_tokens=("<|return|>", "<|call|>"))
+    rendered = "<|start|>assistant<|channel|>final<|message|>S1<|end|><|start|>functions.f"
+    assert splice(rendered, {"S1": "a<|call|>"}, frame).text == "<|start|>assistanta<|call|><|start|>functions.f"
+    assert splice(rendered, {"S1": "a"}, frame).text == "<|start|>assistanta<|end|><|start|>functions.f"
+
+
 def test_a_turn_without_an_end_stays() -> None:
     assert splice("<|assistant|>S1<|assistant|>S2<|user|>", {"S1": "T1"}, NEXT_SPEAKER).missing == {"S1"}

@@ -43,6 +43,19 @@ def members(arguments: str) -> list[tuple[str, str]] | None:
     return list(found.items())
 
 
+def elements(array: str) -> list[str]:
+    """The JSON text of each element of a JSON array."""
+    found: list[str] = []
+    at = _skip(array, 1)
+    while array[at] != "]":
+        end = at + _length(array, at)
+        found.append(array[at:end].rstrip(_SPACE))
+        at = _skip(array, end)
+        if array[at] == ",":
+            at = _skip(array, at + 1)
+    return found
+
+
 def pairs(arguments: str) -> list[tuple[str, str]]:
     """(key, JSON text of the value) in order; text that is no JSON object becomes one string, `arguments`."""
     found = members(arguments)

@@ -10,18 +10,28 @@ if TYPE_CHECKING:
 
 
 class ReasoningMarkers(msgspec.Struct, frozen=True):
-    """How many line feeds are framing, not text: behind the opener, before the closer, behind the closer."""
+    """How many line feeds are framing, not text: behind the opener, before the closer, behind the closer. An empty opener: a
+    message header of the call syntax opens; `then` begins the message behind the closer. `spellings`: other openers, other
+    closers. `words`: the markers are sentences; the opener counts only where a turn begins, the closer only inside a block."""
 
     opener: str
     closer: str
     lead: int = 1
     tail: int = 1
     behind: int = 2
+    then: str = ""
+    spellings: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    words: bool = False
+
+    @property
+    def control(self) -> tuple[str, ...]:
+        """The markers that client text must not spell."""
+        return () if self.words else tuple(marker for marker in (self.opener, self.closer) if marker)
 
     @property
     def close(self) -> str:
         """What ends an open block in canonical form: the text to inject when a thinking budget is spent."""
-        return "\n" * self.tail + self.closer + "\n" * self.behind
+        return "\n" * self.tail + self.closer + "\n" * self.behind + self.then
 
 
 class CallSyntax(Protocol):
@@ -51,13 +61,15 @@ class CallSyntax(Protocol):
 class Grammar(msgspec.Struct, frozen=True, kw_only=True):
     """What a parser must know. `gap` line feeds between text and a call block, on either side, are framing, not text.
     `start` line feeds before all else of a turn are framing, too. `preface` is put in front of the visible text when the
-    prompt ends with it."""
+    prompt ends with it. `breaks` are markers that end the open text or
+    reasoning and mean nothing else."""
 
     reasoning: ReasoningMarkers | None = None
     calls: CallSyntax | None = None
     gap: int = 1
     start: int = 0
     preface: str = ""
+    breaks: tuple[str, ...] = ()
 
     @property
     def reasoning_close(self) -> str | None:

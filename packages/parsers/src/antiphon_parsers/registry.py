@@ -10,21 +10,27 @@ from antiphon_parsers.families import (
     deepseek_v3,
     deepseek_v3_1,
     dsml,
+    gemma4,
     glm,
+    granite,
     granite4,
+    harmony,
     hermes,
     hy_v3,
     kimi,
     kimi_k2,
+    kimi_k3,
     llama3_json,
     mimo,
     minimax_m2,
+    minimax_m3,
     mistral,
     mistral_pre11,
     nemotron,
     nemotron_deci,
     phi4,
     plain,
+    pythonic,
     qwen3,
     qwen3_coder,
     seed_oss,
@@ -42,6 +48,8 @@ TOOL_PARTS: dict[str, ToolPart] = {
     for part in (
         *(hermes.TOOLS, qwen3_coder.TOOLS, glm.GLM47, glm.GLM45, minimax_m2.TOOLS, dsml.V4, dsml.V32, dsml.V41),
         *(seed_oss.TOOLS, mimo.TOOLS, hy_v3.TOOLS),
+        *(harmony.TOOLS, gemma4.TOOLS, kimi_k3.TOOLS, minimax_m3.TOOLS),
+        *(pythonic.PYTHONIC, pythonic.LLAMA4_PYTHONIC, pythonic.OLMO3, pythonic.LFM2),
         *(kimi_k2.TOOLS, mistral.TOOLS, mistral_pre11.TOOLS, deepseek_v3.TOOLS, deepseek_v3_1.TOOLS),
         *(nemotron_deci.TOOLS, granite4.TOOLS, phi4.TOOLS, llama3_json.TOOLS),
     )
@@ -52,6 +60,7 @@ REASONING_PARTS: dict[str, ReasoningPart] = {
         *(qwen3.REASONING, glm.GLM47_REASONING, glm.GLM45_REASONING, minimax_m2.REASONING, minimax_m2.APPEND_THINK),
         *(dsml.V4_REASONING, dsml.V32_REASONING, dsml.V41_REASONING, seed_oss.REASONING, mimo.REASONING),
         *(nemotron.REASONING, step3p5.REASONING, hy_v3.REASONING),
+        *(harmony.REASONING, gemma4.REASONING, kimi_k3.REASONING, minimax_m3.REASONING, granite.REASONING),
         *(kimi_k2.REASONING, kimi.REASONING, mistral.REASONING, deepseek_r1.REASONING, deepseek_v3_1.REASONING, nemotron_deci.REASONING),
     )
 }
@@ -72,6 +81,9 @@ TOOL_ALIASES = {
     "ling3": "glm47",
     "minimax": "minimax_m2",
     "hunyuan": "hy_v3",
+    "openai": "harmony",
+    "gptoss": "harmony",
+    "openaigptoss": "harmony",
     "kimik25": "kimi_k2",
     "llama3": "llama3_json",
     "llama4json": "llama3_json",
@@ -88,6 +100,9 @@ REASONING_ALIASES = {
     "nemotron3": "nemotron_v3",
     "step3": "step3p5",
     "hunyuan": "hy_v3",
+    "openai": "gpt_oss",
+    "openaigptoss": "gpt_oss",
+    "harmony": "gpt_oss",
     "kimik25": "kimi_k2",
     "deepseekv3": "deepseek_v3_1",
 }
@@ -119,10 +134,14 @@ def resolve(tool_parser: str | None, reasoning_parser: str | None) -> ModelForma
 def compose(tools: ToolPart, reasoning: ReasoningPart | None) -> ModelFormat:
     """One format of a tool part and a reasoning part."""
     markers = reasoning.markers if reasoning else None
+    messages = tools.messages or (reasoning.messages if reasoning else None)
     family = Family(
         name=tools.name,
         frame=tools.frame,
-        markers=(*tools.markers, *((markers.opener, markers.closer) if markers else ())),
+        markers=(
+            *tools.markers,
+            *(marker for marker in ((markers.opener, markers.closer) if markers and not markers.words else ()) if marker),
+        ),
         replay=reasoning.replay if reasoning else ReplayPolicy(keep="none"),
         switches=reasoning.switches if reasoning else TemplateSwitches(),
         detection=(*tools.detection, *(reasoning.detection if reasoning else ())),
@@ -131,9 +150,14 @@ def compose(tools: ToolPart, reasoning: ReasoningPart | None) -> ModelFormat:
     return ModelFormat(
         family=family,
         grammar=Grammar(
-            reasoning=markers, calls=tools.calls, gap=tools.gap, start=tools.start, preface=reasoning.preface if reasoning else ""
+            reasoning=markers,
+            calls=messages.calls if messages else tools.calls,
+            gap=0 if messages else tools.gap,
+            start=tools.start,
+            preface=reasoning.preface if reasoning else "",
+            breaks=(*tools.breaks, *(messages.breaks if messages else ())),
         ),
-        writer=FormatWriter(tools, markers),
+        writer=FormatWriter(tools, markers, messages),
         names=(tools.name if tools.calls else None, reasoning.name if reasoning else None),
         call_format=tools.call_format,
     )

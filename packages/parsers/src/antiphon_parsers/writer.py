@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from antiphon_parsers.families.parts import ToolPart
+from antiphon_parsers.families.parts import MessageFormat, ToolPart
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, ReasoningSegment, Segment, TextSegment, Tool, ToolMessage
 
@@ -19,9 +19,12 @@ class FormatWriter(msgspec.Struct, frozen=True):
 
     tools: ToolPart
     reasoning: ReasoningMarkers | None = None
+    messages: MessageFormat | None = None
 
     def write(self, segments: Sequence[Segment], *, earlier_calls: int = 0) -> str:
         """The text between a frame's header and its end of turn. Truncated calls are left out."""
+        if self.messages is not None:
+            return self.messages.write(segments)
         parts: list[str] = []
         before = ""
         for kind, text in self._blocks(segments, earlier_calls):

@@ -19,8 +19,9 @@ class Spliced(NamedTuple):
 
 
 def splice(text: str, turns: Mapping[str, str], frame: Frame) -> Spliced:
-    """Replaces each slot's frame content by its turn, in the order of `turns`. The text around a slot without a
-    frame stays as it is."""
+    """Replaces each slot's frame content by its turn, in the order of `turns`; a turn that brings its own end replaces the
+    frame's too. The text around a slot without a frame stays as it is."""
+    own_ends = (frame.end_of_turn, *frame.stop_tokens)
     parts: list[str] = []
     missing: set[str] = set()
     cursor = size = end = 0
@@ -35,7 +36,7 @@ def splice(text: str, turns: Mapping[str, str], frame: Frame) -> Spliced:
             continue
         parts += (text[cursor:start], turn)
         size += start - cursor + len(turn)
-        cursor, end = stop, size
+        cursor, end = found.end() if found and turn.endswith(own_ends) else stop, size
     parts.append(text[cursor:])
     return Spliced("".join(parts), end, frozenset(missing))
 

@@ -11,6 +11,7 @@ text        call closer                dropped, Anomaly; kept if an opener was r
 reasoning   reasoning closer           reasoning ends, text begins
 reasoning   reasoning opener           dropped; Anomaly unless the block is still empty
 reasoning   call opener                a call of a known tool is attempted; refused, it is reasoning
+either      break                      the segment ends, text begins
 ==========  =========================  ===========================================================
 """
 
@@ -26,7 +27,7 @@ from antiphon_turns import SegmentStatus
 
 ProseKind = Literal["text", "reasoning"]
 Refused = Literal["block", "mention"]
-Action = Literal["open_reasoning", "close_reasoning", "repeat_opener", "attempt_call", "drop", "drop_closer"]
+Action = Literal["open_reasoning", "close_reasoning", "repeat_opener", "attempt_call", "drop", "drop_closer", "break"]
 
 
 class Transitions:
@@ -47,8 +48,12 @@ def transitions(grammar: Grammar, kind: ProseKind) -> Transitions:
         actions.update((marker, "attempt_call") for marker in grammar.calls.openers)
     if grammar.reasoning is not None:
         text = kind == "text"
-        actions[grammar.reasoning.opener] = "open_reasoning" if text else "repeat_opener"
-        actions[grammar.reasoning.closer] = "drop" if text else "close_reasoning"
+        openers, closers = grammar.reasoning.spellings
+        if grammar.reasoning.opener and (text or not grammar.reasoning.words):
+            actions.update((marker, "open_reasoning" if text else "repeat_opener") for marker in (grammar.reasoning.opener, *openers))
+        if not text or not grammar.reasoning.words:
+            actions.update((marker, "drop" if text else "close_reasoning") for marker in (grammar.reasoning.closer, *closers))
+    actions.update((marker, "break") for marker in grammar.breaks if actions.get(marker) != "close_reasoning")
     tail = grammar.reasoning.tail if grammar.reasoning is not None and kind == "reasoning" else 0
     return Transitions(actions, newlines=max(tail, grammar.gap if grammar.calls is not None else 0))
 
@@ -87,9 +92,15 @@ class Prose:
             case "close_reasoning":
                 self._write(cursor, out, lines_before(cursor.text, cursor.at, found.start, self._markers.tail))
                 return self._switch(cursor, out, "text", strip=self._markers.behind, found=found, end=found.end)
+            case "open_reasoning" if self._markers.words and not self._begins_turn(cursor, found):
+                self._write(cursor, out, found.end)
+                return self
             case "open_reasoning":
                 self._write(cursor, out, found.start)
                 return self._switch(cursor, out, "reasoning", strip=self._markers.lead, found=found, end=found.start)
+            case "break":
+                self._write(cursor, out, found.start)
+                return self._switch(cursor, out, "text", strip=0, found=found, end=found.end)
             case "repeat_opener":
                 return self._repeat(cursor, out, found)
             case action:
@@ -99,6 +110,9 @@ class Prose:
         status: SegmentStatus = "truncated" if self.in_reasoning or cursor.finish != "stop" else "complete"
         out.close(status, cursor.offset())
         return self.in_reasoning
+
+    def _begins_turn(self, cursor: Cursor, found: Found) -> bool:
+        return self.at_start and not cursor.text[cursor.at : found.start].strip()
 
     @property
     def at_start(self) -> bool:
@@ -128,6 +142,10 @@ class Prose:
     def after_call(self) -> "Prose":
         """The state behind a call block."""
         return Prose("text", self.grammar, self.tools, strip=self.grammar.gap)
+
+    def enter(self, kind: ProseKind) -> "Prose":
+        """The state behind a marker that names what follows it."""
+        return Prose(kind, self.grammar, self.tools)
 
     @property
     def _markers(self) -> ReasoningMarkers:

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from antiphon_parsers.coercion import JsonType, branches, declared_types
+from antiphon_parsers.coercion import JsonType, branches
+from antiphon_parsers.shapes import Shape
 from antiphon_turns import Tool
 
 NAME_SLACK = 64
@@ -55,8 +56,11 @@ class Parameters:
 
     def types(self, name: str) -> frozenset[JsonType]:
         """The JSON types the schema allows for it; empty when it says nothing."""
-        schemas = self._properties.get(name, self._others)
-        return frozenset[JsonType]().union(*(declared_types(schema, self._schema) for schema in schemas))
+        return self.shape(name).types
+
+    def shape(self, name: str) -> Shape:
+        """What the schema says about it."""
+        return Shape(tuple(self._properties.get(name, self._others)), self._schema)
 
 
 class ToolTable:

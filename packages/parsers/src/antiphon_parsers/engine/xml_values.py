@@ -87,11 +87,16 @@ class Arguments:
 
     def begin(self, key: str, out: Emitter, *, form: ValueForm = "schema") -> Sink:
         """The sink for the value of `key`."""
-        member = ("{" if not self.keys else ", ") + f'"{json_string(key)}": '
-        self.keys.add(key)
+        member = self.member(key)
         types = self.parameters.types(key)
         streams = form == "string" or (form == "schema" and types <= _STRING)
         return StringValue(member, out) if streams else HeldValue(member, types, form=form)
+
+    def member(self, key: str) -> str:
+        """What stands before the value of `key`."""
+        start = "{" if not self.keys else ", "
+        self.keys.add(key)
+        return f'{start}"{json_string(key)}": '
 
     @property
     def closing(self) -> str:

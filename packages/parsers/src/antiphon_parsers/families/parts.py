@@ -7,7 +7,7 @@ import msgspec
 
 from antiphon_parsers.arguments import as_object, json_text, tool_lines
 from antiphon_parsers.grammar import CallSyntax, ReasoningMarkers
-from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
+from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, Segment, TemplateSwitches, Tool
 
 CallFormat = Literal["hermes_json", "qwen3_xml"]
 """The form of a call's text, as plain data for whoever builds a constraint from it."""
@@ -36,6 +36,15 @@ class ReplaySwitch(msgspec.Struct, frozen=True, kw_only=True):
     keep: Literal["all"] = "all"
 
 
+class MessageFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """A format whose reasoning and text stand in messages of their own, so that neither half can be read without the
+    other: it is whole in both parts. `write` gives all segments of a turn."""
+
+    calls: CallSyntax
+    breaks: tuple[str, ...]
+    write: Callable[[Sequence[Segment]], str]
+
+
 class ToolPart(msgspec.Struct, frozen=True, kw_only=True):
     """The tool half of a format. `write_tools` gives the system text that offers tools, `write_call` one whole call block.
     Where calls share a block, `write_run` gives the block of calls that follow each other, the first of which has the
@@ -52,6 +61,8 @@ class ToolPart(msgspec.Struct, frozen=True, kw_only=True):
     write_run: Callable[[Sequence[CallSegment], int], str] | None = None
     write_id: Callable[[str, int], str] | None = None
     gap: int = 1
+    breaks: tuple[str, ...] = ()
+    messages: MessageFormat | None = None
     start: int = 0
     detection: tuple[DetectionRule, ...] = ()
     source: str = ""
@@ -66,6 +77,7 @@ class ReasoningPart(msgspec.Struct, frozen=True, kw_only=True):
     replay: ReplayPolicy
     switches: TemplateSwitches
     replay_switches: tuple[ReplaySwitch, ...] = ()
+    messages: MessageFormat | None = None
     detection: tuple[DetectionRule, ...] = ()
     source: str = ""
 

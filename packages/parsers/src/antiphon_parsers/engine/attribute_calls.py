@@ -1,0 +1,216 @@
+"""Calls written as tags with attributes, which name the tool, each argument and its type.
+
+::
+
+    open call tool="NAME" sep   ( open argument key="KEY" type="TYPE" sep  VALUE  close argument sep )*   close call sep
+
+String values are raw and stream; others are JSON and are held. A value may contain the grammar's own tags, so its end counts only
+when the grammar goes on behind it. Instead of arguments there may be one JSON object.
+"""
+
+import re
+from functools import lru_cache
+
+import msgspec
+
+from antiphon_parsers.engine.closing import AfterBody
+from antiphon_parsers.engine.cursor import Cursor, Found, MarkerSet, Peek
+from antiphon_parsers.engine.cut import cut_attempt, cut_call
+from antiphon_parsers.engine.emitter import Emitter
+from antiphon_parsers.engine.json_body import JsonBody
+from antiphon_parsers.engine.prose import Mention, Prose
+from antiphon_parsers.engine.state import State
+from antiphon_parsers.engine.tools import NAME_SLACK
+from antiphon_parsers.engine.xml_values import Arguments, DroppedValue, Sink, ValueForm
+from antiphon_turns import SegmentStatus
+
+_TAG_SLACK = 64
+"""Characters of a tag beside the name in it (I7)."""
+
+_ATTRIBUTE = re.compile(r'([a-z]+)="([^"]*)"')
+_FORMS: dict[str, ValueForm] = {
+    "string": "string",
+    **dict.fromkeys(("number", "boolean", "null", "object", "array"), "json"),
+}
+
+
+class AttributeCalls(msgspec.Struct, frozen=True, kw_only=True):
+    """The tags: openers up to their attributes, closers whole. `after_call` are the markers that may follow a whole call."""
+
+    sep: str
+    call_open: str
+    call_close: str
+    argument_open: str
+    argument_close: str
+    json_open: str
+    json_close: str
+    after_call: tuple[str, ...]
+    line_start_in_reasoning: bool = False
+
+    @property
+    def openers(self) -> tuple[str, ...]:
+        return (self.call_open,)
+
+    @property
+    def closers(self) -> tuple[str, ...]:
+        return ()
+
+    def attempt(self, mention: Mention) -> State:
+        return CallTag(self, mention)
+
+
+def attributes(text: str) -> dict[str, str]:
+    """The attributes of a tag, decoded."""
+    return {key: value.replace("&quot;", '"').replace("&amp;", "&") for key, value in _ATTRIBUTE.findall(text)}
+
+
+class CallTag:
+    """A call's opening tag was begun. It begins a call when the tag names a tool."""
+
+    def __init__(self, syntax: AttributeCalls, mention: Mention) -> None:
+        self._syntax = syntax
+        self._mention = mention
+        self._name: str | None = None
+
+    @property
+    def in_reasoning(self) -> bool:
+        return self._mention.prose.in_reasoning
+
+    def advance(self, cursor: Cursor, out: Emitter) -> State | None:
+        syntax, mention = self._syntax, self._mention
+        start = cursor.at + mention.size
+        bound = start + 2 * mention.tools.longest + NAME_SLACK + _TAG_SLACK
+        end = cursor.text.find(syntax.sep, start, bound)
+        if end < 0:
+            return mention.refuse(cursor, out) if len(cursor.text) >= bound else None
+        name = attributes(cursor.text[start:end]).get("tool", "")
+        if not mention.tools.accepts(name, only_known=mention.only_known):
+            return mention.refuse(cursor, out)
+        self._name = name
+        found = cursor.peek(end + len(syntax.sep), (syntax.json_open,))
+        if found in (Peek.PENDING, Peek.END):
+            return None
+        prose = mention.prose
+        if isinstance(found, Found):
+            return self._json(cursor, out, found, name)
+        prose.leave(out, cursor.offset(cursor.at + mention.lead))
+        cursor.at = end + len(syntax.sep)
+        out.open("tool_call", name)
+        return TagBody(syntax, prose, Arguments(prose.tools.parameters(name)))
+
+    def finish(self, cursor: Cursor, out: Emitter) -> bool:
+        return cut_attempt(self._mention, self._name, cursor, out)
+
+    def _json(self, cursor: Cursor, out: Emitter, found: Found, name: str) -> State | None:
+        syntax, prose = self._syntax, self._mention.prose
+        end = cursor.text.find(syntax.sep, found.end, found.end + _TAG_SLACK)
+        if end < 0:
+            return None if len(cursor.text) < found.end + _TAG_SLACK else self._mention.refuse(cursor, out)
+        prose.leave(out, cursor.offset(cursor.at + self._mention.lead))
+        cursor.at = end + len(syntax.sep)
+        ends = (syntax.json_close, syntax.call_close)
+        return JsonBody(prose, name, ends=ends, openers=syntax.openers, after=self._after_json, refused=prose.enter("text"))
+
+    def _after_json(self, tail: str, status: SegmentStatus) -> State:
+        return AfterBody(self._mention.prose, closer=self._syntax.json_close, tail=tail, status=status, surplus="}]")
+
+
+class TagBody:
+    """Between the arguments of a call."""
+
+    in_reasoning = False
+
+    def __init__(self, syntax: AttributeCalls, prose: Prose, arguments: Arguments) -> None:
+        self._syntax = syntax
+        self._prose = prose
+        self._arguments = arguments
+
+    def advance(self, cursor: Cursor, out: Emitter) -> State | None:
+        syntax = self._syntax
+        cursor.skip_space()
+        found = cursor.peek(cursor.at, (syntax.argument_open, syntax.call_close, syntax.call_open, *syntax.after_call))
+        if found is Peek.ABSENT:
+            return self._skip_junk(cursor, out)
+        if not isinstance(found, Found):
+            return None
+        if found.literal == syntax.argument_open:
+            return self._argument(cursor, out, found)
+        self._arguments.recovered = self._arguments.recovered or found.literal != syntax.call_close
+        status: SegmentStatus = "recovered" if self._arguments.recovered else "complete"
+        return AfterBody(self._prose, closer=syntax.call_close, tail=self._arguments.closing, status=status)
+
+    def finish(self, cursor: Cursor, out: Emitter) -> bool:
+        return cut_call(cursor, out)
+
+    def end_value(self, *, closed: bool) -> None:
+        """A value has ended; not `closed`: without its own closer."""
+        self._arguments.recovered = self._arguments.recovered or not closed
+
+    def _skip_junk(self, cursor: Cursor, out: Emitter) -> State:
+        following = cursor.text.find("<", cursor.at + 1)
+        cursor.at = following if following >= 0 else len(cursor.text)
+        if not self._arguments.littered:
+            self._arguments.littered = True
+            out.anomaly("stray_call_text")
+        return self
+
+    def _argument(self, cursor: Cursor, out: Emitter, found: Found) -> State | None:
+        syntax, arguments = self._syntax, self._arguments
+        bound = found.end + 2 * arguments.parameters.longest + NAME_SLACK + _TAG_SLACK
+        end = cursor.text.find(syntax.sep, found.end, bound)
+        if end < 0 and len(cursor.text) < bound:
+            return None
+        given = attributes(cursor.text[found.end : end]) if end >= 0 else {}
+        if "key" not in given:
+            cursor.at = end + len(syntax.sep) if end >= 0 else found.end
+            out.anomaly("dropped_parameter")
+            return TagValue(syntax, self, DroppedValue())
+        cursor.at = end + len(syntax.sep)
+        return TagValue(syntax, self, arguments.begin(given["key"], out, form=_FORMS.get(given.get("type", ""), "schema")))
+
+
+class TagValue:
+    """Inside an argument's value."""
+
+    in_reasoning = False
+
+    def __init__(self, syntax: AttributeCalls, body: TagBody, sink: Sink) -> None:
+        self._syntax = syntax
+        self._body = body
+        self._sink = sink
+
+    def advance(self, cursor: Cursor, out: Emitter) -> State | None:
+        markers = _value_ends(self._syntax)
+        found = markers.find(cursor.text, cursor.at)
+        end = found.start if found else markers.held_from(cursor.text, cursor.at)
+        if end > cursor.at:
+            self._sink = self._sink.write(cursor.text[cursor.at : end], out)
+            cursor.at = end
+        if found is None:
+            return None
+        closed = found.literal == self._syntax.argument_close
+        following = cursor.peek(found.end, self._followers(closed=closed))
+        if following is Peek.PENDING:
+            return None
+        if following is Peek.ABSENT or (following is Peek.END and not closed and cursor.finish != "stop"):
+            self._sink = self._sink.write(found.literal, out)
+            cursor.at = found.end
+            return self
+        self._sink.end(out)
+        self._body.end_value(closed=closed)
+        cursor.at = found.end if closed else found.start
+        return self._body
+
+    def finish(self, cursor: Cursor, out: Emitter) -> bool:
+        return self._body.finish(cursor, out)
+
+    def _followers(self, *, closed: bool) -> tuple[str, ...]:
+        """What must follow a closer inside a value, so that it is one."""
+        syntax = self._syntax
+        behind_call = (syntax.call_open, *syntax.after_call)
+        return (syntax.argument_open, syntax.call_close, *behind_call) if closed else behind_call
+
+
+@lru_cache(maxsize=16)
+def _value_ends(syntax: AttributeCalls) -> MarkerSet:
+    return MarkerSet((syntax.argument_close, syntax.call_close))

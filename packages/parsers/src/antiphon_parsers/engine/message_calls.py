@@ -1,0 +1,115 @@
+"""Turns written as messages: a header of control tokens says what the message is, its body follows, an end marker closes.
+
+::
+
+    start ROLE  channel CHANNEL  to=RECIPIENT  constrain TYPE  body  TEXT  end
+
+A message to a recipient is a call whatever its channel; the recipient may stand anywhere in the header. Reasoning and text are
+told apart by the channel. What the prompt has written of the header may be missing.
+"""
+
+import re
+from functools import lru_cache
+
+import msgspec
+
+from antiphon_parsers.engine.closing import AfterBody
+from antiphon_parsers.engine.cursor import Cursor, MarkerSet
+from antiphon_parsers.engine.cut import cut_attempt
+from antiphon_parsers.engine.emitter import Emitter
+from antiphon_parsers.engine.json_body import JsonBody
+from antiphon_parsers.engine.prose import Mention
+from antiphon_parsers.engine.state import State
+from antiphon_parsers.engine.tools import NAME_SLACK
+from antiphon_turns import SegmentStatus
+
+_HEADER_SLACK = 128
+"""Characters of a header beside the recipient's name (I7)."""
+
+_RECIPIENT = re.compile(r"(?<!\S)to=([^\s<]+)")
+
+
+class MessageCalls(msgspec.Struct, frozen=True, kw_only=True):
+    """The control tokens of a header, the end markers (that of a call first), and what its words mean."""
+
+    start: str
+    channel: str
+    constrain: str
+    body: str
+    ends: tuple[str, ...]
+    reasoning_channels: tuple[str, ...]
+    recipient_prefix: str
+    no_recipients: tuple[str, ...]
+    line_start_in_reasoning: bool = False
+
+    @property
+    def openers(self) -> tuple[str, ...]:
+        return (self.start, self.channel, self.constrain, self.body)
+
+    @property
+    def closers(self) -> tuple[str, ...]:
+        return ()
+
+    def attempt(self, mention: Mention) -> State:
+        return MessageHeader(self, mention)
+
+
+class MessageHeader:
+    """A header up to its body marker. One that never comes makes the header's tokens stray."""
+
+    def __init__(self, syntax: MessageCalls, mention: Mention) -> None:
+        self._syntax = syntax
+        self._mention = mention
+        self._markers = _header_ends(syntax)
+
+    @property
+    def in_reasoning(self) -> bool:
+        return self._mention.prose.in_reasoning
+
+    def advance(self, cursor: Cursor, out: Emitter) -> State | None:
+        found = self._markers.find(cursor.text, cursor.at)
+        end = found.start if found else self._markers.held_from(cursor.text, cursor.at)
+        too_long = end - cursor.at > self._mention.tools.longest + NAME_SLACK + _HEADER_SLACK
+        if too_long or (found is not None and found.literal != self._syntax.body):
+            return self._mention.drop(cursor, out)
+        if found is None:
+            return None
+        header = cursor.text[cursor.at : found.start]
+        prose = self._mention.prose
+        prose.leave(out, cursor.offset())
+        cursor.at = found.end
+        content = prose.enter("reasoning" if self._channel(header) in self._syntax.reasoning_channels else "text")
+        name = self._recipient(header)
+        if name is None:
+            return content
+        syntax = self._syntax
+        return JsonBody(prose, name, ends=(*syntax.ends, syntax.start), openers=syntax.openers, after=self._after, refused=content)
+
+    def finish(self, cursor: Cursor, out: Emitter) -> bool:
+        name = self._recipient(cursor.text[cursor.at :])
+        if name is not None:
+            return cut_attempt(self._mention, name, cursor, out)
+        self._mention.prose.leave(out, cursor.offset())
+        cursor.at = len(cursor.text)
+        return False
+
+    def _after(self, tail: str, status: SegmentStatus) -> State:
+        return AfterBody(self._mention.prose, closer=self._syntax.ends[0], tail=tail, status=status, surplus="}]")
+
+    def _channel(self, header: str) -> str:
+        """The last channel named."""
+        _, named, behind = header.rpartition(self._syntax.channel)
+        words = behind.split() if named else []
+        return words[0].partition("<")[0] if words else ""
+
+    def _recipient(self, header: str) -> str | None:
+        found = _RECIPIENT.search(header)
+        name = found[1].removeprefix(self._syntax.recipient_prefix) if found else ""
+        if not name or name in self._syntax.no_recipients or not self._mention.tools.accepts(name, only_known=False):
+            return None
+        return name
+
+
+@lru_cache(maxsize=16)
+def _header_ends(syntax: MessageCalls) -> MarkerSet:
+    return MarkerSet((syntax.body, *syntax.ends))
