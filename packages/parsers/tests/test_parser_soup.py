@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from parser_harness import joined, random_cut, run, segments_of, tools_of
 
@@ -282,6 +282,9 @@ def test_a_family_reads_what_it_writes(names: tuple[str, str], segments: tuple[S
 def test_json_families_read_what_they_write(model: ModelFormat, data: st.DataObject) -> None:
     reasoning = model.grammar.reasoning is not None
     segments = data.draw(turns(st.dictionaries(WORDS, JSON, max_size=4), reasoning=reasoning))
+    # Where a call needs no opener, text that begins like one cannot be told from a call that was cut.
+    texts = [segment.text.lstrip() for segment in segments if isinstance(segment, TextSegment)]
+    assume(not getattr(model.grammar.calls, "bare", False) or not any(text.startswith(("{", ";")) for text in texts))
     earlier = data.draw(st.integers(0, 12))
     assert read_back(model, segments, TOOLS, earlier=earlier) == wanted(segments)
 
