@@ -320,3 +320,18 @@ def test_contained_output_is_named_in_the_log(serve_mock, caplog):
         body = ask(server).json()
     assert body["content"][-1]["text"] == "A B"
     assert any("stray_marker" in record.getMessage() for record in caplog.records)
+
+
+def test_a_control_token_without_meaning_is_dropped_and_named(serve_mock, caplog):
+    server = serve_mock([{"when": "", "say": "R\n</think>\n\nA<|im_start|>B"}])
+    with caplog.at_level("WARNING", logger="antiphon"):
+        body = ask(server).json()
+    assert body["content"][-1]["text"] == "AB"
+    assert any("foreign_control_token" in record.getMessage() for record in caplog.records)
+
+
+def test_the_mock_model_plays_families_of_other_frames(serve_mock):
+    call = "<tool_call>Bash<arg_key>command</arg_key><arg_value>ls</arg_value></tool_call>"
+    server = serve_mock([{"when": "", "say": f"R</think>Running.{call}"}], tool_call_parser="glm47", reasoning_parser="glm47")
+    shown = [block["type"] for block in ask(server).json()["content"]]
+    assert shown == ["thinking", "text", "tool_use"]

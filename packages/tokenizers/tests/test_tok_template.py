@@ -87,7 +87,6 @@ def test_default_model_abilities(smollm: ModelFiles) -> None:
         accepts_tool_role=False,  # it echoes any role's name
         accepts_system=True,
         system_anywhere=True,
-        accepts_developer=False,
         consecutive_users=True,
         arguments="mapping",
         reads_reasoning=None,

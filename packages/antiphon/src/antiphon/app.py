@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from antiphon.config import Settings
-from antiphon.http import ClientGone, headers_of, read_json_body, send_response
+from antiphon.http import ClientGone, headers_of, read_body, send_response
 from antiphon.openapi import openapi_document
 from antiphon.pipeline import Pipeline
 from antiphon.surfaces import Surface, chat_surface, messages_surface
@@ -80,7 +80,7 @@ class CountRoute:
         request_id = f"req_{self._pipeline.new_tag()}"
         headers = headers_of(scope)
         try:
-            body = await read_json_body(headers, receive, limit=self._body_limit)
+            body = await read_body(headers, receive, limit=self._body_limit)
             count = await self._pipeline.count(messages.ingest_count(body, headers))
         except ClientGone:
             return

@@ -73,7 +73,7 @@ class TurnDecoder:
             if token_id in model.stop_ids:
                 self.done = True
             elif token_id in model.foreign_ids:
-                events.append(Anomaly("foreign_control_token", model.tokenizer.decode([token_id])))
+                events.append(self._note(Anomaly("foreign_control_token", model.tokenizer.decode([token_id]))))
             else:
                 self._pass(self.parser.feed(self._detokenizer.push(token_id), (token_id,)), events)
         return events

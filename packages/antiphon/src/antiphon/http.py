@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
-from antiphon_turns.errors import BodyTooLarge, InvalidRequest
+from antiphon_turns.errors import BodyTooLarge
 
 
 class ClientGone(Exception):
@@ -23,11 +23,8 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-async def read_json_body(headers: Mapping[str, str], receive: Receive, *, limit: int) -> bytes:
-    """The whole body. Raises BodyTooLarge as soon as the limit is passed, InvalidRequest for a type that is not JSON."""
-    kind = headers.get("content-type", "application/json").partition(";")[0].strip().lower()
-    if kind != "application/json" and not kind.endswith("+json"):
-        raise InvalidRequest(f"content-type {kind!r} is not supported; send application/json")
+async def read_body(headers: Mapping[str, str], receive: Receive, *, limit: int) -> bytes:
+    """The whole body. Raises BodyTooLarge as soon as the limit is passed, ClientGone when the client leaves before."""
     too_large = BodyTooLarge(f"the request body is larger than {limit} bytes; raise --max-body-bytes to allow it")
     declared = headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:

@@ -6,7 +6,7 @@ import msgspec
 
 from antiphon_parsers import ModelFormat, adapt, detect, resolve
 from antiphon_tokenizers import ChatTemplate, ModelFiles, Renderer, Tokenizer, load_model_files
-from antiphon_turns import ReplayPolicy
+from antiphon_turns import CallSegment, ReasoningSegment, ReplayPolicy, TextSegment
 from antiphon_turns.errors import ConfigError
 
 DEFAULT_CONTEXT = 8192
@@ -42,11 +42,20 @@ class Model:
         )
         found = (files.tokenizer.id_of(token) for token in self.family.frame.stop_tokens)
         self.stop_ids = frozenset(files.eos_ids) | {token_id for token_id in found if token_id is not None}
-        markers = set(self.family.markers)
-        # Control tokens that mean nothing inside a turn of this family: dropped when sampled, never shown.
-        self.foreign_ids = frozenset(
-            token_id for token, token_id in files.tokenizer.control_tokens.items() if token not in markers and token_id not in self.stop_ids
-        )
+        self.foreign_ids = foreign_ids(files.tokenizer, model_format) - self.stop_ids
+
+
+# One of everything a turn can hold.
+_SAMPLE = (ReasoningSegment("r"), TextSegment("t"), CallSegment("f", "{}"), TextSegment("t"), CallSegment("f", "{}"))
+
+
+def foreign_ids(tokenizer: Tokenizer, model_format: ModelFormat) -> frozenset[int]:
+    """Control tokens that mean nothing inside a turn of this family: dropped when sampled, never shown. Those are all the family does
+    not name, and those that open a turn, unless the family writes them within one too (harmony does)."""
+    family = model_format.family
+    header, written = family.frame.assistant_header, model_format.writer.write(_SAMPLE)
+    known = {token for token in family.markers if token not in header or token in written}
+    return frozenset(token_id for token, token_id in tokenizer.control_tokens.items() if token not in known)
 
 
 def load_model(choice: ModelChoice) -> Model:
@@ -75,7 +84,10 @@ def load_mock_model(choice: ModelChoice, template: str) -> Model:
     """The mock model: a borrowed tokenizer, the project's own template, every turn's reasoning kept."""
     files = load_model_files(choice.path)
     named = resolve(choice.tool_call_parser or "qwen3_coder", choice.reasoning_parser or "qwen3")
-    family = msgspec.structs.replace(named.family, replay=ReplayPolicy(keep="all"))
+    # Whatever family it plays, its template frames turns as ChatML does.
+    chatml = resolve("qwen3_coder", None).family
+    markers = tuple(dict.fromkeys((*named.family.markers, *chatml.markers)))
+    family = msgspec.structs.replace(named.family, replay=ReplayPolicy(keep="all"), frame=chatml.frame, markers=markers)
     return Model(
         name=choice.name or "antiphon-mock",
         files=files,
@@ -89,8 +101,6 @@ def load_mock_model(choice: ModelChoice, template: str) -> Model:
 def choose_format(choice: ModelChoice, files: ModelFiles, template: str) -> tuple[ModelFormat, str]:
     """The family and the reason for it: named by the operator, else read from the template."""
     found = detect(template, files.tokenizer.added_tokens, files.architectures)
-    tool_parser = choice.tool_call_parser or found.tool_parser
-    reasoning_parser = choice.reasoning_parser or found.reasoning_parser
-    if choice.tool_call_parser or choice.reasoning_parser:
-        return adapt(resolve(tool_parser, reasoning_parser), template), "named by the operator"
-    return adapt(resolve(tool_parser, reasoning_parser), template), found.reason
+    named = choice.tool_call_parser or choice.reasoning_parser
+    model_format = resolve(choice.tool_call_parser or found.tool_parser, choice.reasoning_parser or found.reasoning_parser)
+    return adapt(model_format, template), "named by the operator" if named else found.reason

@@ -9,7 +9,7 @@ from contextlib import aclosing
 
 from starlette.types import Receive, Scope, Send
 
-from antiphon.http import ClientGone, Disconnect, EventStream, headers_of, printable, read_json_body, send_response
+from antiphon.http import ClientGone, Disconnect, EventStream, headers_of, printable, read_body, send_response
 from antiphon.pipeline import Pipeline, Prepared
 from antiphon.surfaces import Call, Projector, Surface
 from antiphon_turns import Event, StopReason, TurnEnd
@@ -43,7 +43,7 @@ class TurnRoute:
         answer = Answer(self._pipeline, self._surface, send, tag=tag, keepalive_seconds=self._keepalive_seconds)
         headers = headers_of(scope)
         try:
-            body = await read_json_body(headers, receive, limit=self._body_limit)
+            body = await read_body(headers, receive, limit=self._body_limit)
             call = self._surface.ingest(body, headers)
             prepared = await self._pipeline.prepare(call.turn)
             async with Disconnect(receive) as client:
@@ -105,9 +105,7 @@ class Answer:
         await send_response(self._send, 200, [*headers, ("content-type", "application/json")], projector.body())
         return reason
 
-    async def _run_stream(
-        self, turn: AsyncGenerator[list[Event], None], projector: Projector, headers: list[tuple[str, str]]
-    ) -> StopReason:
+    async def _run_stream(self, turn: Batches, projector: Projector, headers: Headers) -> StopReason:
         opening = await anext(turn)
         first = asyncio.ensure_future(anext(turn, []))
         try:

@@ -26,7 +26,7 @@ _TOOL = {
 class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     """`renders_tools`: tools passed in appear. `accepts_tool_role`: results have a form of their own, rather than any
     role's name being echoed. `accepts_system`: a leading system message appears; `system_anywhere`: a later one too, in
-    place. `accepts_developer`: the role has a form of its own. `consecutive_users`: two user messages in a row are
+    place. `consecutive_users`: two user messages in a row are
     accepted. `arguments`: the form in which calls' arguments are passed. `reads_reasoning`: the message field from
     which the last turn's reasoning is rendered. `generation_prompt`: add_generation_prompt changes the text."""
 
@@ -34,7 +34,6 @@ class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     accepts_tool_role: bool
     accepts_system: bool
     system_anywhere: bool
-    accepts_developer: bool
     consecutive_users: bool
     arguments: Literal["string", "mapping"]
     reads_reasoning: str | None
@@ -69,7 +68,6 @@ def probe(render: Callable[..., str]) -> Abilities:
         accepts_tool_role=own_form("tool", _USER, call),
         accepts_system="qzmark" in attempt({"role": "system", "content": "qzmark"}, _USER),
         system_anywhere=0 <= late.find("qzreply") < late.find("qzmark") < late.find("qzuser2"),
-        accepts_developer=own_form("developer"),
         consecutive_users=_in_order(attempt(_USER, _LATER), "qzuser1", "qzuser2"),
         arguments=form,
         reads_reasoning=_reasoning_field(attempt),

@@ -21,7 +21,7 @@ from antiphon_parsers.engine.json_body import JsonBody
 from antiphon_parsers.engine.prose import Mention, Prose
 from antiphon_parsers.engine.state import State
 from antiphon_parsers.engine.tools import NAME_SLACK
-from antiphon_parsers.engine.xml_values import Arguments, DroppedValue, Sink, ValueForm
+from antiphon_parsers.engine.xml_values import Arguments, DroppedValue, Sink, ValueForm, pour
 from antiphon_turns import SegmentStatus
 
 _TAG_SLACK = 64
@@ -130,7 +130,8 @@ class TagBody:
         cursor.skip_space()
         found = cursor.peek(cursor.at, (syntax.argument_open, syntax.call_close, syntax.call_open, *syntax.after_call))
         if found is Peek.ABSENT:
-            return self._skip_junk(cursor, out)
+            self._arguments.skip_junk(cursor, out, upto="<")
+            return self
         if not isinstance(found, Found):
             return None
         if found.literal == syntax.argument_open:
@@ -145,14 +146,6 @@ class TagBody:
     def end_value(self, *, closed: bool) -> None:
         """A value has ended; not `closed`: without its own closer."""
         self._arguments.recovered = self._arguments.recovered or not closed
-
-    def _skip_junk(self, cursor: Cursor, out: Emitter) -> State:
-        following = cursor.text.find("<", cursor.at + 1)
-        cursor.at = following if following >= 0 else len(cursor.text)
-        if not self._arguments.littered:
-            self._arguments.littered = True
-            out.anomaly("stray_call_text")
-        return self
 
     def _argument(self, cursor: Cursor, out: Emitter, found: Found) -> State | None:
         syntax, arguments = self._syntax, self._arguments
@@ -180,12 +173,7 @@ class TagValue:
         self._sink = sink
 
     def advance(self, cursor: Cursor, out: Emitter) -> State | None:
-        markers = _value_ends(self._syntax)
-        found = markers.find(cursor.text, cursor.at)
-        end = found.start if found else markers.held_from(cursor.text, cursor.at)
-        if end > cursor.at:
-            self._sink = self._sink.write(cursor.text[cursor.at : end], out)
-            cursor.at = end
+        self._sink, found = pour(self._sink, _value_ends(self._syntax), cursor, out)
         if found is None:
             return None
         closed = found.literal == self._syntax.argument_close

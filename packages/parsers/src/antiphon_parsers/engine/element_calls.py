@@ -76,7 +76,7 @@ class ElementHeader:
         if mention.marker != call_open:
             found = cursor.peek(start, (call_open,))
             if not isinstance(found, Found):
-                return self._none(cursor, out) if found is Peek.ABSENT else None
+                return mention.decline(cursor, out) if found is Peek.ABSENT else None
             start = found.end
         bound = start + mention.tools.longest + NAME_SLACK
         end = cursor.text.find('">', start, bound)
@@ -95,13 +95,6 @@ class ElementHeader:
     def finish(self, cursor: Cursor, out: Emitter) -> bool:
         return cut_attempt(self._mention, self._name, cursor, out)
 
-    def _none(self, cursor: Cursor, out: Emitter) -> State | None:
-        end = cursor.at + self._mention.size
-        doubled = self._mention.doubled(cursor, end)
-        if doubled is Peek.PENDING or (end == len(cursor.text) and cursor.finish is None):
-            return None
-        return self._mention.drop(cursor, out) if isinstance(doubled, Found) else self._mention.refuse(cursor, out)
-
 
 class ElementBody:
     """Between the parameters of a call. `pending` are the values of one name that are held."""
@@ -119,7 +112,8 @@ class ElementBody:
         cursor.skip_space()
         found = cursor.peek(cursor.at, (*syntax.ends, syntax.marker))
         if found is Peek.ABSENT:
-            return self._skip_junk(cursor, out)
+            self._arguments.skip_junk(cursor, out, upto=syntax.marker[0])
+            return self
         if not isinstance(found, Found):
             return None
         if found.literal == syntax.marker:
@@ -155,14 +149,6 @@ class ElementBody:
         marker = self._syntax.marker + self._syntax.call_open
         return ElementHeader(self._syntax, Mention(prose, marker, 0, line_start=True), only_known=False)
 
-    def _skip_junk(self, cursor: Cursor, out: Emitter) -> State:
-        following = cursor.text.find(self._syntax.marker[0], cursor.at + 1)
-        cursor.at = following if following >= 0 else len(cursor.text)
-        if not self._arguments.littered:
-            self._arguments.littered = True
-            out.anomaly("stray_call_text")
-        return self
-
     def _parameter(self, cursor: Cursor, out: Emitter, found: Found) -> State | None:
         parameters = self._arguments.parameters
         if cursor.finish is None and any(tag.startswith(cursor.text[found.start :]) for tag in self._syntax.ends):
@@ -174,7 +160,8 @@ class ElementBody:
             return None
         if following != "<" or not key or key.startswith("/") or cursor.text[end : end + 1] != ">":
             cursor.at = found.end
-            return self._skip_junk(cursor, out)
+            self._arguments.skip_junk(cursor, out, upto=self._syntax.marker[0])
+            return self
         cursor.at = end + 1
         if self._pending and self._pending[0].name != key:
             self._flush(out)

@@ -67,14 +67,14 @@ class ListedHeader:
     def advance(self, cursor: Cursor, out: Emitter) -> State | None:
         mention = self._mention
         if self._line_start and not mention.line_start:
-            return self._none(cursor, out)
+            return self._mention.decline(cursor, out)
         if self._syntax.json is not None and mention.marker in self._syntax.json.openers:
             return self._syntax.json.attempt(mention)
         bracket = cursor.peek(cursor.at + mention.size, ("[",) if mention.marker == self._syntax.wrapper_open else ("",))
         if bracket is Peek.PENDING:
             return None
         if bracket is Peek.END:
-            return self._none(cursor, out) if mention.is_named_only(cursor) else None
+            return self._mention.decline(cursor, out) if mention.is_named_only(cursor) else None
         start = bracket.end if isinstance(bracket, Found) else cursor.at + mention.size
         return self._callee(cursor, out, _behind_space(cursor.text, start))
 
@@ -89,12 +89,12 @@ class ListedHeader:
         name = cursor.text[start:end]
         if end == len(cursor.text):
             growing = tools.knows_prefix(name) if self._only_known else len(name) <= tools.longest + NAME_SLACK
-            return None if growing else self._none(cursor, out)
+            return None if growing else self._mention.decline(cursor, out)
         if cursor.text[end] != "(" or not tools.accepts(name, only_known=self._only_known):
-            return self._none(cursor, out)
+            return self._mention.decline(cursor, out)
         if not _KEYWORD.match(cursor.text, end + 1):
             begun = _KEYWORD_BEGUN.match(cursor.text, end + 1)
-            return None if begun and begun.end() == len(cursor.text) else self._none(cursor, out)
+            return None if begun and begun.end() == len(cursor.text) else self._mention.decline(cursor, out)
         self._name = name
         prose = mention.prose
         prose.leave(out, cursor.offset(cursor.at + mention.lead))
@@ -102,14 +102,6 @@ class ListedHeader:
         out.open("tool_call", name)
         out.delta("{")
         return NotedBody(_NOTATION, prose, tools.parameters(name), openers=self._syntax.openers, after=self._after)
-
-    def _none(self, cursor: Cursor, out: Emitter) -> State | None:
-        """No call, unless the opener is doubled. What follows tells a block from a mention, so it must be there."""
-        end = cursor.at + self._mention.size
-        doubled = self._mention.doubled(cursor, end)
-        if doubled is Peek.PENDING or (end == len(cursor.text) and cursor.finish is None):
-            return None
-        return self._mention.drop(cursor, out) if isinstance(doubled, Found) else self._mention.refuse(cursor, out)
 
     def _after(self, status: SegmentStatus) -> State:
         return ListedEnd(self._syntax, self._mention.prose, status)

@@ -55,18 +55,18 @@ class NotedHeader:
         start = cursor.at + mention.size
         prefix = cursor.peek(start, (syntax.prefix,))
         if not isinstance(prefix, Found):
-            return self._none(cursor, out) if prefix is Peek.ABSENT or mention.is_named_only(cursor) else None
+            return self._mention.decline(cursor, out) if prefix is Peek.ABSENT or mention.is_named_only(cursor) else None
         found = CALLEE.match(cursor.text, prefix.end)
         end = found.end() if found else prefix.end
         if end == len(cursor.text):
-            return None if end - prefix.end <= mention.tools.longest + NAME_SLACK else self._none(cursor, out)
+            return None if end - prefix.end <= mention.tools.longest + NAME_SLACK else self._mention.decline(cursor, out)
         name = cursor.text[prefix.end : end]
         if not mention.tools.accepts(name, only_known=mention.only_known):
-            return self._none(cursor, out)
+            return self._mention.decline(cursor, out)
         self._name = name
         bracket = cursor.peek(end, (syntax.open,))
         if not isinstance(bracket, Found):
-            return self._none(cursor, out) if bracket is Peek.ABSENT else None
+            return self._mention.decline(cursor, out) if bracket is Peek.ABSENT else None
         prose = mention.prose
         prose.leave(out, cursor.offset(cursor.at + mention.lead))
         cursor.at = bracket.end
@@ -77,14 +77,6 @@ class NotedHeader:
 
     def finish(self, cursor: Cursor, out: Emitter) -> bool:
         return cut_attempt(self._mention, self._name, cursor, out)
-
-    def _none(self, cursor: Cursor, out: Emitter) -> State | None:
-        """No call, unless the opener is doubled."""
-        end = cursor.at + self._mention.size
-        doubled = self._mention.doubled(cursor, end)
-        if doubled is Peek.PENDING or (end == len(cursor.text) and cursor.finish is None):
-            return None
-        return self._mention.drop(cursor, out) if isinstance(doubled, Found) else self._mention.refuse(cursor, out)
 
     def _after(self, status: SegmentStatus) -> State:
         return AfterBody(self._mention.prose, closer=self._syntax.notation.end, tail="}", status=status, surplus="}])")

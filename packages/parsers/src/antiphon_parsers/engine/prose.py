@@ -270,6 +270,15 @@ class Mention:
         """Whether the same opener follows at `at`, as it does when a block is opened twice."""
         return cursor.peek(at, (self.marker,)) if self.marker and self.line_start else Peek.ABSENT
 
+    def decline(self, cursor: Cursor, out: Emitter) -> State | None:
+        """No call follows: the marker is dropped when it stands there twice, else it is prose. None while undecided, as what
+        follows also tells a block from a mention. The cursor must stand at the lead."""
+        end = cursor.at + self.size
+        doubled = self.doubled(cursor, end)
+        if doubled is Peek.PENDING or (end == len(cursor.text) and cursor.finish is None):
+            return None
+        return self.drop(cursor, out) if isinstance(doubled, Found) else self.refuse(cursor, out)
+
     def drop(self, cursor: Cursor, out: Emitter) -> State:
         """It was doubled. The cursor must stand at the lead."""
         return self.prose.drop_doubled(cursor, out, self.size, self.marker)

@@ -19,7 +19,7 @@ from antiphon_parsers.engine.emitter import Emitter
 from antiphon_parsers.engine.prose import Mention, Prose
 from antiphon_parsers.engine.state import State
 from antiphon_parsers.engine.tools import Parameters, ToolTable
-from antiphon_parsers.engine.xml_values import Arguments, DroppedValue, Sink, ValueForm
+from antiphon_parsers.engine.xml_values import Arguments, DroppedValue, Sink, ValueForm, pour
 from antiphon_turns.json_scan import JsonScanner
 
 Spellings = tuple[str, ...]
@@ -95,11 +95,7 @@ class CallTag:
         end = cursor.at + self._mention.size
         head = self._read(cursor, end)
         if head is None:
-            doubled = self._mention.doubled(cursor, end)
-            # What follows tells a block from a mention, so it must be there.
-            if doubled is Peek.PENDING or (end == len(cursor.text) and cursor.finish is None):
-                return None
-            return self._mention.drop(cursor, out) if isinstance(doubled, Found) else self._mention.refuse(cursor, out)
+            return self._mention.decline(cursor, out)
         self._name = head.name
         if head.end is None or head.name is None:
             named = self._mention.is_named_only(cursor) and not (head.plausible and cursor.text[end:].strip())
@@ -169,7 +165,8 @@ class Body:
         ends = syntax.parameter_open + syntax.call_close + syntax.block_close + syntax.call_open + syntax.block_open
         found = cursor.peek(cursor.at, ends)
         if found is Peek.ABSENT:
-            return self._skip_junk(cursor, out)
+            self._arguments.skip_junk(cursor, out, upto="<")
+            return self
         if not isinstance(found, Found):
             return None
         if found.literal in syntax.parameter_open:
@@ -178,14 +175,6 @@ class Body:
 
     def finish(self, cursor: Cursor, out: Emitter) -> bool:
         return cut_call(cursor, out)
-
-    def _skip_junk(self, cursor: Cursor, out: Emitter) -> State:
-        following = cursor.text.find("<", cursor.at + 1)
-        cursor.at = following if following >= 0 else len(cursor.text)
-        if not self._arguments.littered:
-            self._arguments.littered = True
-            out.anomaly("stray_call_text")
-        return self
 
     def _parameter(self, cursor: Cursor, out: Emitter, found: Found) -> State | None:
         head = self._syntax.parameter(cursor, found.end, self._arguments.parameters)
@@ -253,11 +242,7 @@ class Value:
         self._markers = value_markers(*ends)
 
     def advance(self, cursor: Cursor, out: Emitter) -> State | None:
-        found = self._markers.find(cursor.text, cursor.at)
-        end = found.start if found else self._markers.held_from(cursor.text, cursor.at)
-        if end > cursor.at:
-            self._sink = self._sink.write(cursor.text[cursor.at : end], out)
-            cursor.at = end
+        self._sink, found = pour(self._sink, self._markers, cursor, out)
         if found is None:
             return None
         ends = self._ends(cursor, found)

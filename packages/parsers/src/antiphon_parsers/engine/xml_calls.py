@@ -20,7 +20,7 @@ from antiphon_parsers.engine.emitter import Emitter
 from antiphon_parsers.engine.prose import Mention, Prose
 from antiphon_parsers.engine.state import State
 from antiphon_parsers.engine.tools import NAME_SLACK, name_end
-from antiphon_parsers.engine.xml_values import Arguments, DroppedValue, Sink
+from antiphon_parsers.engine.xml_values import Arguments, DroppedValue, Sink, pour
 
 
 class XmlCalls(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,12 +71,7 @@ class FunctionTag:
     def advance(self, cursor: Cursor, out: Emitter) -> State | None:
         header = self._read(cursor)
         if header is None:
-            end = cursor.at + self._mention.size
-            doubled = self._mention.doubled(cursor, end)
-            # What follows tells a block from a mention, so it must be there.
-            if doubled is Peek.PENDING or (end == len(cursor.text) and cursor.finish is None):
-                return None
-            return self._mention.drop(cursor, out) if isinstance(doubled, Found) else self._mention.refuse(cursor, out)
+            return self._mention.decline(cursor, out)
         self._name = header.name
         if header.end is None or header.name is None:
             named = self._mention.is_named_only(cursor) and not cursor.text[cursor.at + self._mention.size :].strip()
@@ -128,7 +123,8 @@ class Body:
         ends = (syntax.parameter_open, syntax.function_close, syntax.wrapper_close, syntax.function_open, syntax.wrapper_open)
         found = cursor.peek(cursor.at, ends)
         if found is Peek.ABSENT:
-            return self._skip_junk(cursor, out)
+            self._arguments.skip_junk(cursor, out, upto="<")
+            return self
         if not isinstance(found, Found):
             return None
         if found.literal == syntax.parameter_open:
@@ -157,14 +153,6 @@ class Body:
         """Another function tag in the same wrapper."""
         syntax = self._syntax
         return FunctionTag(syntax, Mention(prose, syntax.function_open, 0, line_start=True), only_known=False)
-
-    def _skip_junk(self, cursor: Cursor, out: Emitter) -> State:
-        following = cursor.text.find("<", cursor.at + 1)
-        cursor.at = following if following >= 0 else len(cursor.text)
-        if not self._arguments.littered:
-            self._arguments.littered = True
-            out.anomaly("stray_call_text")
-        return self
 
     def _parameter(self, cursor: Cursor, out: Emitter, found: Found) -> State | None:
         arguments = self._arguments
@@ -221,11 +209,7 @@ class Value:
         self._markers = value_markers(syntax, leads if syntax.framed_values else ("",))
 
     def advance(self, cursor: Cursor, out: Emitter) -> State | None:
-        found = self._markers.find(cursor.text, cursor.at)
-        end = found.start if found else self._markers.held_from(cursor.text, cursor.at)
-        if end > cursor.at:
-            self._sink = self._sink.write(cursor.text[cursor.at : end], out)
-            cursor.at = end
+        self._sink, found = pour(self._sink, self._markers, cursor, out)
         if found is None:
             return None
         ends = self._ends(cursor, found)

@@ -3,6 +3,7 @@
 from typing import Literal, Protocol
 
 from antiphon_parsers.coercion import JsonType, coerce, is_json, json_string
+from antiphon_parsers.engine.cursor import Cursor, Found, MarkerSet
 from antiphon_parsers.engine.emitter import Emitter
 from antiphon_parsers.engine.tools import Parameters
 
@@ -25,6 +26,17 @@ class Sink(Protocol):
     def end(self, out: Emitter) -> None:
         """The value is complete."""
         ...
+
+
+def pour(sink: Sink, markers: MarkerSet, cursor: Cursor, out: Emitter) -> tuple[Sink, Found | None]:
+    """Gives the sink everything before the next marker, or before what may still become one. Returns the sink that takes
+    what follows, and the marker when it is whole."""
+    found = markers.find(cursor.text, cursor.at)
+    end = found.start if found else markers.held_from(cursor.text, cursor.at)
+    if end > cursor.at:
+        sink = sink.write(cursor.text[cursor.at : end], out)
+        cursor.at = end
+    return sink, found
 
 
 class StringValue:
@@ -83,7 +95,7 @@ class Arguments:
         self.parameters = parameters
         self.keys: set[str] = set()
         self.recovered = False
-        self.littered = False
+        self._littered = False
 
     def begin(self, key: str, out: Emitter, *, form: ValueForm = "schema") -> Sink:
         """The sink for the value of `key`."""
@@ -97,6 +109,14 @@ class Arguments:
         start = "{" if not self.keys else ", "
         self.keys.add(key)
         return f'{start}"{json_string(key)}": '
+
+    def skip_junk(self, cursor: Cursor, out: Emitter, *, upto: str) -> None:
+        """Passes over text between the members, to where the character `upto` may begin a tag; it is told once a call."""
+        following = cursor.text.find(upto, cursor.at + 1)
+        cursor.at = following if following >= 0 else len(cursor.text)
+        if not self._littered:
+            self._littered = True
+            out.anomaly("stray_call_text")
 
     @property
     def closing(self) -> str:
