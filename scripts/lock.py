@@ -31,6 +31,8 @@ DEV = (
     "mypy",
     "import-linter",
     "types-jsonschema",
+    "atheris",
+    "schemathesis",
     "packaging",
 )
 HEAD = "# {what}\n# Written by scripts/lock.py (`make lock`); do not edit.\n"

@@ -5,14 +5,12 @@ from collections.abc import Iterable
 from antiphon_turns.errors import InternalError
 from antiphon_turns.events import (
     Anomaly,
-    CallReady,
     Event,
     SegmentDelta,
     SegmentEnd,
     SegmentStart,
     TurnEnd,
     TurnStart,
-    UsageUpdate,
 )
 from antiphon_turns.turn import CallSegment, ReasoningSegment, Segment, TextSegment, Turn
 
@@ -44,7 +42,7 @@ class Assembler:
                 self._end = event
             case Anomaly():
                 self.anomalies.append(event)
-            case CallReady() | UsageUpdate():
+            case _:
                 pass
 
     def _close(self, end: SegmentEnd) -> None:

@@ -9,7 +9,9 @@ from antiphon_turns.events import (
     SegmentDelta,
     SegmentEnd,
     SegmentStart,
+    TokenLogprobs,
     TurnEnd,
+    TurnMetadata,
     TurnStart,
     UsageUpdate,
 )
@@ -49,7 +51,7 @@ class OrderChecker:
         match event:
             case CallReady():
                 self._call_ready(event)
-            case Anomaly() | UsageUpdate():
+            case Anomaly() | UsageUpdate() | TurnMetadata() | TokenLogprobs():
                 self._require(self._due is None, event, "CallReady must follow its SegmentEnd directly")
             case SegmentStart():
                 self._segment_start(event)

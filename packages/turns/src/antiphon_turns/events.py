@@ -6,7 +6,7 @@ Order, checked by `antiphon_turns.check.OrderChecker`::
     ( SegmentStart SegmentDelta* SegmentEnd [CallReady] )*      one open segment, dense ascending indices
     TurnEnd
 
-`Anomaly` and `UsageUpdate` may stand anywhere between TurnStart and TurnEnd.
+`Anomaly`, `UsageUpdate`, `TurnMetadata` and `TokenLogprobs` may stand anywhere between TurnStart and TurnEnd.
 All events are immutable plain data; equal events compare equal.
 """
 
@@ -87,12 +87,46 @@ class UsageUpdate(msgspec.Struct, frozen=True, tag="usage_update"):
     usage: Usage
 
 
+class TurnMetadata(msgspec.Struct, frozen=True, kw_only=True, tag="turn_metadata"):
+    """What the server knows about serving this turn, sent as soon as it is known; None = not known yet. Times are in
+    seconds. Surfaces show it only to clients that ask (`nvext.extra_fields`)."""
+
+    worker: str | None = None
+    queue_seconds: float | None = None
+    ttft_seconds: float | None = None
+    cached_tokens: int | None = None
+    session: str | None = None
+
+
+class TokenLogprob(msgspec.Struct, frozen=True):
+    """One token and the natural logarithm of its probability; `token` is its text as the tokenizer spells it."""
+
+    token: str
+    logprob: float
+    token_bytes: bytes = b""
+
+
+class SampledLogprob(msgspec.Struct, frozen=True):
+    """A sampled token with the most likely ones at its place."""
+
+    sampled: TokenLogprob
+    top: tuple[TokenLogprob, ...] = ()
+
+
+class TokenLogprobs(msgspec.Struct, frozen=True, tag="token_logprobs"):
+    """Probabilities of the visible text tokens that the next event stands for; only where the request asks for them."""
+
+    tokens: tuple[SampledLogprob, ...]
+
+
 class TurnEnd(msgspec.Struct, frozen=True, tag="turn_end"):
-    """Nothing follows. `stop_sequence` is the matched stop string when `stop_reason` is "stop_sequence"."""
+    """Nothing follows. `stop_sequence` is the matched stop string when `stop_reason` is "stop_sequence". `resumable`: a call was cut
+    by the limit and left out, and the client may be told to go on, because this session was not told so too often in a row."""
 
     stop_reason: StopReason
     usage: Usage
     stop_sequence: str | None = None
+    resumable: bool = False
 
 
-Event = TurnStart | SegmentStart | SegmentDelta | SegmentEnd | CallReady | Anomaly | UsageUpdate | TurnEnd
+Event = TurnStart | SegmentStart | SegmentDelta | SegmentEnd | CallReady | Anomaly | UsageUpdate | TurnMetadata | TokenLogprobs | TurnEnd

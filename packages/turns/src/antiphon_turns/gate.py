@@ -28,8 +28,6 @@ from antiphon_turns.events import (
     SegmentEnd,
     SegmentStart,
     TurnEnd,
-    TurnStart,
-    UsageUpdate,
 )
 from antiphon_turns.json_scan import JsonScanner
 from antiphon_turns.request import Tool
@@ -72,7 +70,7 @@ class CallGate:
                 return [TurnEnd("tool_use", event.usage)]
             case TurnEnd() if self._dropped and event.stop_reason == "tool_use":
                 return [TurnEnd("end_turn", event.usage)]
-            case TurnEnd() | TurnStart() | Anomaly() | UsageUpdate():
+            case _:
                 return [event]
 
     def _start(self, event: SegmentStart) -> list[Event]:

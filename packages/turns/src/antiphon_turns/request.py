@@ -8,15 +8,25 @@ from antiphon_turns.hints import AgentHints
 from antiphon_turns.turn import Segment
 
 
+class FreeformGrammar(msgspec.Struct, frozen=True):
+    """What the text of a freeform tool must match; `definition` is a Lark grammar or a regular expression, as the client wrote it."""
+
+    syntax: Literal["lark", "regex"]
+    definition: str
+
+
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """A function the model may call. `parameters` is the JSON schema as the client's own JSON text
     (order and number spelling kept); `schema` is the same, decoded. A `deferred` tool may be called but is not part of
-    the prompt's head: the history shows it where it was loaded."""
+    the prompt's head: the history shows it where it was loaded. A tool that takes one free text has exactly one required string
+    parameter `input`; `freeform` is what that text must match. `strict`: the client wants the schema enforced."""
 
     name: str
     description: str | None = None
     parameters: str = '{"type": "object", "properties": {}}'
     deferred: bool = False
+    freeform: FreeformGrammar | None = None
+    strict: bool = False
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -47,8 +57,17 @@ class Thinking(msgspec.Struct, frozen=True, kw_only=True):
     budget_tokens: int | None = None
 
 
+class OutputFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """The visible text must be one JSON value: of `schema` (JSON text as the client wrote it), or any object where it is None.
+    `name` is the client's label."""
+
+    schema: str | None = None
+    name: str | None = None
+
+
 class Sampling(msgspec.Struct, frozen=True, kw_only=True):
-    """None = the engine's default. `stop` strings are ours (matched in visible text), never the engine's."""
+    """None = the engine's default. `stop` strings are ours (matched in visible text), never the engine's. `top_logprobs`: None = no
+    probabilities, 0 = those of the sampled tokens, N = also the N most likely ones."""
 
     max_tokens: int | None = None
     temperature: float | None = None
@@ -59,6 +78,7 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     stop: tuple[str, ...] = ()
+    top_logprobs: int | None = None
 
 
 class SystemMessage(msgspec.Struct, frozen=True, tag="system"):
@@ -102,6 +122,7 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
     tool_choice: ToolChoice = ToolChoice()
+    output: OutputFormat | None = None
     thinking: Thinking = Thinking()
     sampling: Sampling = Sampling()
     hints: AgentHints = AgentHints()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from antiphon_turns.events import Anomaly, Event, SegmentDelta, SegmentEnd, SegmentStart, TurnEnd, UsageUpdate
+from antiphon_turns.events import Anomaly, Event, SegmentDelta, SegmentEnd, SegmentStart, TurnEnd, TurnMetadata, UsageUpdate
 
 
 class StopMatcher:
@@ -74,4 +74,4 @@ class StopMatcher:
         if isinstance(event, SegmentEnd) and event.index == self._text_index:
             self._text_index = -1
             return [SegmentEnd(event.index, "complete", event.tokens)] if self._start is None else []
-        return [event] if isinstance(event, Anomaly | UsageUpdate | TurnEnd) else []
+        return [event] if isinstance(event, Anomaly | UsageUpdate | TurnMetadata | TurnEnd) else []
