@@ -1,6 +1,7 @@
 """From a turn request to prompt pieces and the opening."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from antiphon_tokenizers.history import calls_before, kept_since, replayed, with
 from antiphon_tokenizers.jsontext import FixedObject
 from antiphon_tokenizers.messages import natural_turn, template_messages
 from antiphon_tokenizers.probe import call_message
+from antiphon_tokenizers.replay import Restored, Slots, restore, sampled_first, without_reasoning, woven
 from antiphon_tokenizers.splice import Spliced, splice
 from antiphon_tokenizers.template import ChatTemplate
 from antiphon_tokenizers.tokenizer import Tokenizer
@@ -27,17 +29,20 @@ from antiphon_turns import (
     TurnWriter,
 )
 from antiphon_turns.errors import InvalidRequest
+from antiphon_turns.replay import TurnRecord
 
 
 class Rendered(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt before encoding. `pieces`: an int is a trusted control token's id, a str is text that is never control; a
-    past turn begins a piece where the model once began to speak, so that no token spans that place (I9). `opening` is
-    the text behind the last trusted assistant header, as the model sees it. `text` is the whole prompt."""
+    """A prompt before encoding. `pieces`: an int is a trusted control token's id, a str is text that is never control, a tuple
+    holds ids as they were sampled; a past turn begins a piece where the model once began to speak, so that no token spans
+    that place (I9). `opening` is the text behind the last trusted assistant header, as the model sees it. `text` is the whole prompt.
+    `exact` are the messages whose sampled ids stand in the prompt from their beginning."""
 
-    pieces: tuple[int | str, ...]
+    pieces: tuple[int | str | tuple[int, ...], ...]
     opening: str
     text: str
     anomalies: tuple[Anomaly, ...] = ()
+    exact: tuple[int, ...] = ()
 
 
 class Renderer:
@@ -65,9 +70,10 @@ class Renderer:
         # A template that needs to see a turn's calls to render their results is shown them.
         self._show_calls = without is None or (with_calls is not None and with_calls != without)
 
-    def render(self, request: TurnRequest) -> Rendered:
-        """The prompt of a request. Raises InvalidRequest when the template refuses the conversation, a template
-        variable is not open to clients, or a schema is not JSON."""
+    def render(self, request: TurnRequest, records: Mapping[int, TurnRecord] | None = None) -> Rendered:
+        """The prompt of a request. `records`: by message index, what is known to have been sampled for a past turn. Raises
+        InvalidRequest when the template refuses the conversation, a template variable is not open to clients, or a schema is not JSON."""
+        request, restored = restore(request, records or {})
         stand_ins = StandIns(self._markers, *client_strings(request), avoid=self._avoid)
         # Deferred tools reach the prompt where a result refers to them, so that the head does not move.
         offered = request.tool_choice.mode != "none"
@@ -79,7 +85,8 @@ class Renderer:
         variables = self._variables(request, stand_ins)
         history = messages if prefill is None else messages[:-1]
         seam = stand_ins.reserve() if any(isinstance(message, AssistantMessage) for message in history) else ""
-        past = _Past(history, native, tool_list, seam)
+        slots = Slots(stand_ins.reserve() if restored else "")
+        past = _Past(history, native, tool_list, seam, restored, slots)
         spliced, anomalies = self._conversation(past, variables, stand_ins)
         text, start = self._open(spliced, anomalies)
         opening = text[start:]
@@ -91,18 +98,26 @@ class Renderer:
         seam, opened = past.seam, text[start:]
         text = (text[:start].replace(seam + opened, opened + seam) if seam else text[:start]) + opening
         return Rendered(
-            pieces=tuple(self._pieces(text, seam, stand_ins)),
+            pieces=tuple(self._pieces(text, past, stand_ins)),
             opening=stand_ins.unescape(opening),
-            text=stand_ins.unescape(text.replace(seam, "") if seam else text),
+            text=slots.fill(stand_ins.unescape(text.replace(seam, "") if seam else text), self._decode),
             anomalies=tuple(anomalies),
+            exact=tuple(index for index, turn in restored.items() if sampled_first(turn)),
         )
 
-    def _pieces(self, text: str, seam: str, stand_ins: StandIns) -> Iterator[int | str]:
+    def _decode(self, ids: Sequence[int]) -> str:
+        return self._tokenizer.decode(list(ids))
+
+    def _pieces(self, text: str, past: "_Past", stand_ins: StandIns) -> Iterator[int | str | tuple[int, ...]]:
         for place, piece in enumerate(self._tokenizer.split(text)):
             if place % 2:
                 yield self._tokenizer.control_tokens[piece]
-            else:
-                yield from (stand_ins.unescape(part) for part in (piece.split(seam) if seam else (piece,)) if part)
+                continue
+            for part in past.slots.parts(piece):
+                if isinstance(part, tuple):
+                    yield part
+                else:
+                    yield from (stand_ins.unescape(run) for run in (part.split(past.seam) if past.seam else (part,)) if run)
 
     def _variables(self, request: TurnRequest, stand_ins: StandIns, *, thinking: str | None = None) -> dict[str, Any]:
         switches = self._family.switches
@@ -143,12 +158,19 @@ class Renderer:
         lead = self._no_reasoning(variables) if turns else ""
         since = kept_since(past.messages, self._family.replay)
         numbers = calls_before(past.messages)
-        written = {
-            slot: past.seam
-            + self._before(past, index, segments[index], lead if index > since else self._family.replay.empty_block)
-            + self._writer.write(segments[index], earlier_calls=numbers[index])
-            for index, slot in slots.items()
-        }
+        written = {}
+        for index, slot in slots.items():
+            kept = index > since
+            turn = past.restored.get(index)
+            if turn is not None and not kept:
+                turn = without_reasoning(turn, _segments(past.messages[index]))
+            write = partial(self._writer.write, earlier_calls=numbers[index])
+            if turn is not None and sampled_first(turn):
+                written[slot] = turn.record.opening + self._woven(turn, segments[index], write, past.slots)
+                continue
+            before = self._before(past, index, segments[index], lead if kept else self._family.replay.empty_block)
+            body = write(segments[index]) if turn is None else self._woven(turn, segments[index], write, past.slots)
+            written[slot] = past.seam + before + body
         while True:
             text = self._render(past, segments, slots, variables)
             spliced = splice(text, {slot: written[slot] for slot in slots.values()}, self._family.frame)
@@ -158,6 +180,10 @@ class Renderer:
             slots = {index: slot for index, slot in slots.items() if slot not in spliced.missing}
         lost = [index for index in turns if index not in slots]
         return spliced, [Anomaly("frame_not_found", f"assistant turn at message {index}") for index in lost]
+
+    def _woven(self, turn: Restored, segments: Sequence[Segment], write: Callable[[Sequence[Segment]], str], slots: Slots) -> str:
+        frame = self._family.frame
+        return woven(turn, segments, write=write, slot=slots.put, decode=self._decode, ends=(frame.end_of_turn, *frame.stop_tokens))
 
     def _render(
         self, past: "_Past", segments: Sequence[tuple[Segment, ...]], slots: Mapping[int, str], variables: Mapping[str, Any]
@@ -250,12 +276,18 @@ class Renderer:
 
 class _Past(msgspec.Struct, frozen=True):
     """What stands before the turn that is asked for, escaped. At most one of `tools` and `tool_list` is set. `seam` is the
-    character that is put where past turns begin."""
+    character that is put where past turns begin. `restored`: by message index, the turns whose sampled ids are known."""
 
     messages: list[Message]
     tools: list[FixedObject] | None
     tool_list: str | None
     seam: str
+    restored: dict[int, Restored]
+    slots: Slots
+
+
+def _segments(message: Message) -> tuple[Segment, ...]:
+    return message.segments if isinstance(message, AssistantMessage) else ()
 
 
 _VARIABLE_DEPTH = 32

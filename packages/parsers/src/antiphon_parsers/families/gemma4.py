@@ -16,7 +16,8 @@ RESPONSE = "<|tool_response>"
 THOUGHT = "<|channel>thought"
 
 SYNTAX = NotedCalls(opener=OPEN, prefix="call:", open="{", notation=Notation(close="}", assign=":", quote=QUOTE, words=True, end=CLOSE))
-_PLAIN_KEY = re.compile(r"[\w.$-]+")
+# A prompt's client text holds private-use characters in place of some of its own: they are part of a word.
+_PLAIN_KEY = re.compile(r"[\w.$\ue000-\uf8ff\U000f0000-\U000ffffd-]+")
 
 
 def write_call(call: CallSegment) -> str:
