@@ -1,0 +1,164 @@
+"""Every cause of a cache miss, alone and two at once, from the requests a session sends."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from antiphon.explain.causes import SENTENCES, causes
+from antiphon.explain.explanation import explain
+from antiphon.explain.sent import BLOCK_TOKENS, Sent, SentPrompts, common_prefix
+from antiphon_turns import (
+    AssistantMessage,
+    CallSegment,
+    Message,
+    ReasoningSegment,
+    Segment,
+    SystemMessage,
+    TextSegment,
+    Thinking,
+    Tool,
+    ToolMessage,
+    TurnRequest,
+    UserMessage,
+)
+
+BILLING = "x-anthropic-billing-header: cc_version=2.1.{}.abc; cc_entrypoint=cli;"
+SYSTEM = "You are an agent.\nToday's date: 2026-11-{}\nBe brief."
+READ, RUN = Tool(name="read", description="Reads."), Tool(name="run", description="Runs.")
+CALL = CallSegment("run", '{"cmd": "ls"}', "call_1")
+REPLY: tuple[Segment, ...] = (ReasoningSegment("Look."), TextSegment("I look."), CALL)
+HISTORY: tuple[Message, ...] = (SystemMessage(SYSTEM.format(29)), UserMessage("What is here?\nTell me."))
+
+
+def ask(*messages: Message, tools: Sequence[Tool] = (READ, RUN), **fields: Any) -> TurnRequest:
+    return TurnRequest(surface="messages", model="m", messages=messages, tools=tuple(tools), **fields)
+
+
+def sent(request: TurnRequest, *, reply: tuple[Segment, ...] = (), model: str = "m1", **fields: Any) -> Sent:
+    return Sent(request=request, model=model, ids=(1, 2, 3), reply=reply, **fields)
+
+
+def told(*segments: Segment) -> tuple[Message, ...]:
+    return (*HISTORY, AssistantMessage(segments), ToolMessage("call_1", "a.txt"))
+
+
+BEFORE = sent(ask(*HISTORY), reply=REPLY)
+
+
+@pytest.mark.parametrize(
+    ("request_now", "expected"),
+    [
+        (ask(*told(*REPLY)), []),
+        (ask(*told(*REPLY), thinking=Thinking(effort="high")), [("effort_changed", "head")]),
+        (ask(*told(*REPLY), template_kwargs={"x": 1}), [("effort_changed", "head")]),
+        (ask(*told(*REPLY), tools=(RUN, READ)), [("tool_order", "head")]),
+        (ask(*told(*REPLY), tools=(READ,)), [("tools_changed", "head")]),
+        (ask(*told(*REPLY), tools=(READ, structs.replace(RUN, description="Other."))), [("tools_changed", "head")]),
+        (ask(*told(*REPLY), tools=(READ, RUN, Tool(name="late", deferred=True))), []),
+        (ask(SystemMessage(SYSTEM.format(30)), *told(*REPLY)[1:]), [("date_line", "message 0 line 2")]),
+        (ask(SystemMessage(SYSTEM.format(29) + "\nMore."), *told(*REPLY)[1:]), [("system_edited", "message 0 line 4")]),
+        (ask(HISTORY[0], UserMessage("What is here?\nTell us."), *told(*REPLY)[2:]), [("history_edited", "message 1 line 2")]),
+        (ask(HISTORY[0], AssistantMessage(()), *told(*REPLY)[2:]), [("history_edited", "message 1")]),
+        (ask(*told(*REPLY[1:])), [("reasoning_dropped", "message 2")]),
+        (ask(*told(*REPLY[:2], structs.replace(CALL, arguments='{"cmd":"ls"}'))), [("arguments_respelled", "message 2.1")]),
+        (ask(*told(*REPLY[:2], structs.replace(CALL, arguments='{"cmd":"rm"}'))), [("history_edited", "message 2.1")]),
+        (ask(*told(REPLY[0], REPLY[2], REPLY[1])), [("turn_rewritten", "message 2")]),
+        (ask(HISTORY[0], UserMessage("Summary of what was.")), [("client_compaction", "message 1")]),
+        (
+            ask(SystemMessage(SYSTEM.format(30)), *told(*REPLY[1:])[1:], tools=(RUN, READ)),
+            [("tool_order", "head"), ("date_line", "message 0 line 2"), ("reasoning_dropped", "message 2")],
+        ),
+        (
+            ask(SystemMessage(SYSTEM.format(30) + "!"), *told(*REPLY)[1:]),
+            [("date_line", "message 0 line 2"), ("system_edited", "message 0 line 3")],
+        ),
+    ],
+)
+def test_cause_and_place(request_now: TurnRequest, expected: list[tuple[str, str]]) -> None:
+    assert [(cause.code, cause.place) for cause in causes(BEFORE, sent(request_now))] == expected
+
+
+def test_a_billing_header_is_named() -> None:
+    one, other = (ask(SystemMessage(BILLING.format(n) + "\nBe brief."), HISTORY[1]) for n in (1, 2))
+    assert [(cause.code, cause.line) for cause in causes(sent(one), sent(other))] == [("billing_header", 1)]
+
+
+def test_another_model_explains_everything() -> None:
+    assert [cause.code for cause in causes(BEFORE, sent(ask(UserMessage("x")), model="m2"))] == ["model_changed"]
+
+
+def test_what_was_restored_cost_nothing() -> None:
+    now = sent(ask(*told(*REPLY[1:])))
+    assert causes(BEFORE, now, restored=frozenset({2})) == ()
+
+
+def numbers(count: int, *, start: int = 0) -> list[int]:
+    return list(range(start, start + count))
+
+
+def test_numbers_of_a_session_that_grows() -> None:
+    prompts = SentPrompts(1 << 20)
+    first = sent(ask(*HISTORY), reply=REPLY)
+    first = structs.replace(first, ids=numbers(1000), output_ids=numbers(50, start=1000))
+    assert prompts.expect("t", "s", first.ids).tokens == 0
+    prompts.add("t", "s", first)
+    ids = numbers(1100)
+    expectation = prompts.expect("t", "s", ids)
+    assert (expectation.session, expectation.tenant, expectation.tokens) == (1050, 1024, 1050)
+    now = structs.replace(sent(ask(*told(*REPLY))), ids=ids, worker="w1")
+    assert explain(now, expectation, cached_tokens=1040).causes == ()
+    lost = explain(now, expectation, cached_tokens=256)
+    assert [cause.code for cause in lost.causes] == ["evicted"]
+    elsewhere = structs.replace(expectation, previous=structs.replace(first, worker="w0"))
+    assert [cause.code for cause in explain(now, elsewhere, cached_tokens=0).causes] == ["worker_changed"]
+
+
+def test_prompts_that_part_in_silence() -> None:
+    """The client changed nothing: the model's own convention, or the end of the template."""
+    prompts = SentPrompts(1 << 20)
+    plain = structs.replace(sent(ask(*HISTORY), reply=(TextSegment("Hi."),)), ids=numbers(100), output_ids=[100, 101])
+    prompts.add("t", "s", plain)
+    ids = [*numbers(98), 7, 7, 7]
+    now = sent(ask(*HISTORY, AssistantMessage((TextSegment("Hi."),)), UserMessage("x")))
+    found = explain(structs.replace(now, ids=ids), prompts.expect("t", "s", ids))
+    assert (found.shared_tokens, found.lost_tokens, [cause.code for cause in found.causes]) == (98, 4, ["template_suffix"])
+    thought = structs.replace(plain, reply=REPLY)
+    prompts.add("t", "s", thought)
+    now = structs.replace(sent(ask(*told(*REPLY))), ids=ids)
+    found = explain(now, prompts.expect("t", "s", ids))
+    assert [(cause.code, cause.message) for cause in found.causes] == [("replay_policy", 2)]
+    assert found.sentence.startswith("message 2: this model leaves reasoning")
+
+
+def test_other_tenants_and_sessions() -> None:
+    prompts = SentPrompts(1 << 20)
+    prompts.add("t", "s", structs.replace(BEFORE, ids=numbers(600)))
+    assert prompts.expect("t", "other", numbers(700)).tokens == 2 * BLOCK_TOKENS
+    assert prompts.expect("u", "s", numbers(700)).tokens == 0
+    assert prompts.expect("t", "s", [9, *numbers(699)]).tokens == 0
+
+
+def test_memory_is_bounded() -> None:
+    prompts = SentPrompts(100_000, max_blocks=10)
+    for number in range(200):
+        prompts.add("t", f"s{number}", structs.replace(BEFORE, ids=numbers(1000, start=number)))
+    assert prompts.bytes <= 100_000
+    assert prompts.expect("t", "s0", numbers(1000)).tokens == 0
+    assert prompts.expect("t", "s199", numbers(1000, start=199)).session == 1000
+    prompts.add("t", "huge", structs.replace(BEFORE, ids=numbers(100_000)))
+    assert prompts.expect("t", "huge", numbers(10)).previous is None
+
+
+@given(st.lists(st.integers(0, 3)), st.lists(st.integers(0, 3)), st.lists(st.integers(0, 3)))
+def test_common_prefix(shared: list[int], one: list[int], other: list[int]) -> None:
+    a, b = [*shared, *one], [*shared, *other]
+    expected = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    assert common_prefix(a, b) == expected
+
+
+def test_every_code_has_its_sentence() -> None:
+    assert all(sentence.strip() and not sentence.endswith(".") for sentence in SENTENCES.values())
