@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from antiphon.seal_keys import KEY_FILE, own_keys, read_keys
-from antiphon.state_dir import default_state_dir
+from antiphon.state import default_state_dir
 from antiphon.tenant import ANYONE, tenant_of
 from antiphon_turns.errors import ConfigError
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from antiphon_turns.errors import InvalidRequest, RequestError
+from antiphon_turns.errors import InvalidRequest, NotFound
 
 RUNNING = ("queued", "in_progress")
 
@@ -30,10 +30,9 @@ class StoredResponse(msgspec.Struct, frozen=True, kw_only=True):
         return self.status in RUNNING
 
 
-class PreviousResponseNotFound(RequestError):
-    """A chain cannot be continued: the client must send the whole conversation. The code is the vendor's; clients act on it."""
-
-    code = "previous_response_not_found"
+class PreviousResponseNotFound(NotFound):
+    """A chain cannot be continued: the client must send the whole conversation. The surface gives it the vendor's code, on which
+    clients do that."""
 
     def __init__(self, response_id: str) -> None:
         super().__init__(f"Previous response with id {response_id!r} not found.", param="previous_response_id")
@@ -64,6 +63,10 @@ class ResponseStore(Protocol):
     async def chain(self, tenant: str, response_id: str, limits: ChainLimits) -> tuple[msgspec.Raw, ...]:
         """Input and output items of the response and all before it, oldest first. Raises PreviousResponseNotFound where a link is
         missing, InvalidRequest where one still runs or a limit is passed."""
+        ...
+
+    async def items(self, tenant: str, item_ids: Sequence[str]) -> dict[str, msgspec.Raw]:
+        """Those of the named items that stand in a kept response, input or output."""
         ...
 
     async def close(self) -> None:

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -37,6 +37,10 @@ MIGRATIONS = (
         body BLOB NOT NULL
     ) WITHOUT ROWID;
     CREATE INDEX responses_by_age ON responses (expires);
+    CREATE TABLE items (
+        id TEXT NOT NULL, response_id TEXT NOT NULL REFERENCES responses (id) ON DELETE CASCADE, PRIMARY KEY (id, response_id)
+    ) WITHOUT ROWID;
+    CREATE INDEX items_by_response ON items (response_id);
     """,
 )
 
@@ -92,6 +96,10 @@ class SqliteStore:
         """See ResponseStore."""
         return await self._ask(self._chain, tenant, response_id, limits)
 
+    async def items(self, tenant: str, item_ids: Sequence[str]) -> dict[str, msgspec.Raw]:
+        """See ResponseStore."""
+        return await self._ask(self._items, tenant, item_ids)
+
     async def close(self) -> None:
         """See ResponseStore."""
         await self._ask(self._db.close)
@@ -115,6 +123,7 @@ class SqliteStore:
         db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=10)
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")
+        db.execute("PRAGMA foreign_keys=ON")
         return db
 
     def _migrate(self, path: Path | str) -> None:
@@ -136,6 +145,16 @@ class SqliteStore:
         packed = pack(response.input_items), pack(response.output_items)
         size = len(response.body) + len(packed[0]) + len(packed[1])
         replaced = self._db.execute("SELECT size FROM responses WHERE id=?", (response.response_id,)).fetchone()
+        names = {name_of(item) for item in (*response.input_items, *response.output_items)} - {""}
+        self._db.execute("BEGIN IMMEDIATE")
+        with self._db:  # commits, or takes everything back
+            self._write(response, now, size, packed)
+            self._db.executemany("INSERT INTO items VALUES (?, ?)", [(name, response.response_id) for name in names])
+        self._total += size - (replaced[0] if replaced else 0)
+        if self._total > self._limits.size or now - self._swept > SWEEP_SECONDS:
+            self._sweep(now)
+
+    def _write(self, response: StoredResponse, now: float, size: int, packed: tuple[bytes, bytes]) -> None:
         self._db.execute(
             "INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
@@ -151,9 +170,6 @@ class SqliteStore:
                 response.body,
             ),
         )
-        self._total += size - (replaced[0] if replaced else 0)
-        if self._total > self._limits.size or now - self._swept > SWEEP_SECONDS:
-            self._sweep(now)
 
     def _sweep(self, now: float) -> None:
         """Removes what has expired, and the oldest until a tenth of the room is free, so that not every write has to."""
@@ -195,6 +211,18 @@ class SqliteStore:
         self._total -= row[0]
         return True
 
+    def _items(self, tenant: str, item_ids: Sequence[str]) -> dict[str, msgspec.Raw]:
+        found: dict[str, msgspec.Raw] = {}
+        for item_id in item_ids:
+            row = self._db.execute(
+                "SELECT r.id FROM items i JOIN responses r ON r.id = i.response_id WHERE i.id=? AND r.tenant=? LIMIT 1", (item_id, tenant)
+            ).fetchone()
+            response = self._get(tenant, row[0]) if row else None
+            for item in (*response.input_items, *response.output_items) if response else ():
+                if name_of(item) == item_id:
+                    found[item_id] = item
+        return found
+
     def _chain(self, tenant: str, response_id: str, limits: ChainLimits) -> tuple[msgspec.Raw, ...]:
         links: list[StoredResponse] = []
         size = 0
@@ -207,6 +235,18 @@ class SqliteStore:
                 raise too_long(limits)
             following = link.previous_id
         return tuple(item for link in reversed(links) for item in (*link.input_items, *link.output_items))
+
+
+class _Named(msgspec.Struct, frozen=True):
+    id: str | None = None
+
+
+def name_of(item: msgspec.Raw) -> str:
+    """The id of an item; "" for one without."""
+    try:
+        return msgspec.json.decode(item, type=_Named).id or ""
+    except msgspec.ValidationError:
+        return ""
 
 
 def is_alive(pid: int) -> bool:

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from antiphon.http import ClientGone, Disconnect, EventStream, headers_of, printable, read_body, send_response
 from antiphon.pipeline import Pipeline, Prepared
-from antiphon.surfaces import Call, Projector, Surface
+from antiphon.surfaces import Call, Envelope, Projector, Surface
 from antiphon.tenant import tenant_of
 from antiphon_turns import Event, StopReason, TurnEnd
 from antiphon_turns.errors import AntiphonError, InternalError, WorkerUnavailable
@@ -78,7 +78,7 @@ async def run_watched(answer: "Answer", call: Call, prepared: Prepared, receive:
 class Answer:
     """What leaves for one request: a refusal, a stream, or a body."""
 
-    def __init__(self, pipeline: Pipeline, surface: Surface, send: Send, *, tag: str, keepalive_seconds: float) -> None:
+    def __init__(self, pipeline: Pipeline, surface: Envelope, send: Send, *, tag: str, keepalive_seconds: float) -> None:
         self._pipeline = pipeline
         self._surface = surface
         self._send = send
@@ -128,7 +128,7 @@ class Answer:
             await asyncio.wait({first}, timeout=START_GRACE_SECONDS)
             if first.done():
                 first.result()
-            stream = self._stream = EventStream(self._send, keepalive=projector.keepalive(), interval=self._keepalive_seconds)
+            stream = self._stream = EventStream(self._send, keepalive=projector.keepalive, interval=self._keepalive_seconds)
             await stream.open(headers)
             await stream.write(b"".join(map(projector.push, opening)))
             batch: list[Event] = await first
