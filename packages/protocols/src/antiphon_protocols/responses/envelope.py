@@ -6,6 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from antiphon_protocols import sse
+from antiphon_protocols.nvext import ResponseFields
 from antiphon_protocols.responses.tools import ToolMap
 from antiphon_turns.events import Usage
 
@@ -15,7 +16,7 @@ Status = Literal["queued", "in_progress", "completed", "incomplete", "failed", "
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """`created`: Unix time in seconds. `echo`: fields of the request that a response repeats, as JSON. `reasoning`: whether reasoning
     leaves as summary text, the one form that every client shows and returns, or as reasoning text. `is_codex`: a turn that may be
-    resumed ends as Codex wants it. `extra_fields`: what of the turn's metadata the request asks for."""
+    resumed ends as Codex wants it. `fields`: what `nvext` tells."""
 
     response_id: str
     created: int
@@ -28,7 +29,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     logprobs: bool = False
     store: bool = True
     background: bool = False
-    extra_fields: frozenset[str] = frozenset()
+    fields: ResponseFields = frozenset()
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +40,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     incomplete: str | None = None
     usage: Usage | None = None
     end_turn: bool = True
-    nvext: dict[str, Any] | None = None
+    nvext: dict[str, object] = {}
 
 
 def response_object(options: Options, outcome: Outcome, output: Sequence[bytes] = ()) -> bytes:

@@ -104,6 +104,4 @@ def _detail(error: e.AntiphonError) -> dict[str, Any]:
 def _overflow(error: e.ContextOverflow) -> str:
     """In the words that make clients compact the conversation."""
     limit, prompt = error.context_length, error.prompt_tokens
-    return (
-        f"Your input exceeds the context window of this model: the maximum context length is {limit} tokens, and the input has {prompt} tokens."
-    )
+    return f"Your input exceeds the context window: the maximum context length is {limit} tokens, and the input has {prompt} tokens."

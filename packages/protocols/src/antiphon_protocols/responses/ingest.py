@@ -18,6 +18,7 @@ from antiphon_turns.request import (
     AssistantMessage,
     Message,
     OutputFormat,
+    ReplayWish,
     Sampling,
     SystemMessage,
     Thinking,
@@ -64,6 +65,7 @@ class ResponsesRequest(msgspec.Struct, frozen=True, kw_only=True):
             logprobs=LOGPROBS in self.call.include,
             store=self.call.store,
             background=self.call.background,
+            fields=self.call.fields,
         )
 
 
@@ -110,6 +112,7 @@ def ingest(
         tool_choice=choice,
         output=None if call.compacts else _output_format(request.text),
         thinking=_thinking(request.reasoning),
+        replay=_replay(request.reasoning),
         sampling=_sampling(call),
         hints=call.hints,
         template_kwargs=request.chat_template_kwargs or {},
@@ -168,6 +171,10 @@ def _output_format(text: wire.WireText | None) -> OutputFormat | None:
     if not schema.startswith("{"):
         raise invalid("text.format.schema", "must be a JSON schema object")
     return OutputFormat(schema=schema, name=spec.name)
+
+
+def _replay(reasoning: wire.WireReasoning | None) -> ReplayWish:
+    return ReplayWish(turns="all" if reasoning and reasoning.context == "all_turns" else None)
 
 
 def _thinking(reasoning: wire.WireReasoning | None) -> Thinking:

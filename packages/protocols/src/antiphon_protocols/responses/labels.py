@@ -30,7 +30,9 @@ def item_id(kind: str, label: str) -> str:
 
 def labelled(item: msgspec.Raw, path: str, label: str) -> msgspec.Raw:
     """The item with an id and a type, the rest as it came. Raises InvalidRequest for what is no item."""
-    fields = {name: raw for name, raw in decode_part(_FIELDS, item, path).items() if name not in ("id", "type") or bytes(raw) not in _NOTHING}
+    fields = {
+        name: raw for name, raw in decode_part(_FIELDS, item, path).items() if name not in ("id", "type") or bytes(raw) not in _NOTHING
+    }
     if "id" in fields and "type" in fields:
         return item
     if "type" in fields:

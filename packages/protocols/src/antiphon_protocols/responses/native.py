@@ -53,17 +53,29 @@ def _local_shell(arguments: dict[str, Any]) -> dict[str, Any] | None:
     words = ["bash", "-lc", command] if isinstance(command, str) and command else _strings(command)
     if not words:
         return None
-    return {"type": "exec", "command": words, "env": arguments.get("env") or {}, **_given(arguments, "timeout_ms", "working_directory", "user")}
+    return {
+        "type": "exec",
+        "command": words,
+        "env": arguments.get("env") or {},
+        **_given(arguments, "timeout_ms", "working_directory", "user"),
+    }
 
 
 def _local_shell_arguments(action: dict[str, Any]) -> dict[str, Any]:
-    return {"command": action.get("command"), **{name: value for name, value in _given(action, "env", "timeout_ms", "working_directory").items() if value}}
+    return {
+        "command": action.get("command"),
+        **{name: value for name, value in _given(action, "env", "timeout_ms", "working_directory").items() if value},
+    }
 
 
 def _shell(arguments: dict[str, Any]) -> dict[str, Any] | None:
     commands = arguments.get("commands")
     lines = [commands] if isinstance(commands, str) and commands else _strings(commands)
-    return {"commands": lines, "timeout_ms": None, "max_output_length": None, **_given(arguments, "timeout_ms", "max_output_length")} if lines else None
+    return (
+        {"commands": lines, "timeout_ms": None, "max_output_length": None, **_given(arguments, "timeout_ms", "max_output_length")}
+        if lines
+        else None
+    )
 
 
 def _shell_arguments(action: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +137,7 @@ APPLY_PATCH = NativeTool(
     name="apply_patch",
     call_type="apply_patch_call",
     field="operation",
-    description="Creates, changes or deletes one file. A diff has a line for each line of the file it touches: ' ' kept, '-' removed, '+' added.",
+    description="Creates, changes or deletes one file. The lines of a diff begin with ' ' (kept), '-' (removed) or '+' (added).",
     parameters=_schema(
         ["type", "path"],
         type={"type": "string", "enum": list(_OPERATIONS)},

@@ -11,7 +11,7 @@ rise by one from event to event.
 import msgspec
 
 from antiphon_protocols import sse
-from antiphon_protocols.nvext import metadata_fields
+from antiphon_protocols.nvext import merge_metadata, shown_metadata
 from antiphon_protocols.responses.envelope import Options, Outcome, Status, response_object
 from antiphon_protocols.responses.errors import failure
 from antiphon_protocols.responses.items import ItemWriter, ReasoningWriter, TextWriter, WireEvent, call_writer
@@ -226,11 +226,13 @@ class Projector:
         return [self._response_event(outcome.status)]
 
     def _metadata(self, event: TurnMetadata) -> list[WireEvent]:
-        fields = metadata_fields(event, self._options.extra_fields)
-        known = self._outcome.nvext or {}
-        if not fields or fields == known:
+        """What became known of how the turn is served leaves at once, on the one event that may be repeated."""
+        news = shown_metadata(event, self._options.fields)
+        if not news:
             return []
-        self._outcome = msgspec.structs.replace(self._outcome, nvext={**known, **fields})
+        known = dict(self._outcome.nvext)
+        merge_metadata(known, news)
+        self._outcome = msgspec.structs.replace(self._outcome, nvext=known)
         return [self._response_event("in_progress")]
 
     def _fail(self, error: AntiphonError) -> list[tuple[str, bytes]]:

@@ -7,7 +7,7 @@ import msgspec
 from antiphon_protocols import body as wire_body
 from antiphon_protocols import sse
 from antiphon_protocols.body import invalid, refuse
-from antiphon_protocols.nvext import agent_hints
+from antiphon_protocols.nvext import ResponseFields, agent_hints, response_fields
 from antiphon_protocols.responses import wire
 from antiphon_protocols.responses.labels import labelled
 from antiphon_protocols.sessions import session_id
@@ -25,7 +25,7 @@ _NULL = b"null"
 class ResponsesCall(msgspec.Struct, frozen=True, kw_only=True):
     """A decoded request. `input` holds the new items in order, each with an id (the client's, else one of ours); a store keeps
     exactly these. `compacts`: the answer is one compaction item. `generate` False: only acknowledge (a WebSocket's warm-up).
-    `echo` is what a response object repeats of the request, as compact JSON."""
+    `echo` is what a response object repeats of the request, as compact JSON; `fields` what its `nvext` tells."""
 
     model: str
     request: wire.WireRequest
@@ -41,6 +41,7 @@ class ResponsesCall(msgspec.Struct, frozen=True, kw_only=True):
     include: frozenset[str] = frozenset()
     session: str | None = None
     hints: AgentHints = AgentHints()
+    fields: ResponseFields = frozenset()
     ignored: tuple[str, ...] = ()
 
 
@@ -77,6 +78,7 @@ def _read(body: bytes, headers: Mapping[str, str], tag: str) -> ResponsesCall:
         include=frozenset(request.include or ()),
         session=session_id(headers, prompt_cache_key=request.prompt_cache_key),
         hints=agent_hints(request.nvext, headers),
+        fields=response_fields(request.nvext, headers),
         ignored=wire_body.unknown_fields(names, _KNOWN),
     )
 

@@ -18,8 +18,10 @@ INPUT = "input"
 
 _NO_PARAMETERS = '{"type": "object", "properties": {}}'
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]")
-_FREEFORM_PARAMETERS = '{"type":"object","properties":{"input":{"type":"string","description":"The whole input of the tool, as plain text."}},\
+_FREEFORM_PARAMETERS = (
+    '{"type":"object","properties":{"input":{"type":"string","description":"The whole input of the tool, as plain text."}},\
 "required":["input"],"additionalProperties":false}'
+)
 _SEARCH_PARAMETERS = '{"type":"object","properties":{"query":{"type":"string"}},"required":["query"]}'
 
 
@@ -134,7 +136,9 @@ class Toolbox:
         native = NATIVE.get(tool.type)
         if native is not None and _runs_at_the_client(tool):
             target = Target(kind="native", name=native.name, native=tool.type)
-            return [self._put(Tool(name=native.name, description=native.description, parameters=native.parameters), target, deferred=deferred)]
+            return [
+                self._put(Tool(name=native.name, description=native.description, parameters=native.parameters), target, deferred=deferred)
+            ]
         if _client_searches(tool):
             schema = _parameters(tool, path) if isinstance(tool.parameters, msgspec.Raw) else _SEARCH_PARAMETERS
             search = Tool(name="tool_search", description=tool.description, parameters=schema)
@@ -167,7 +171,9 @@ class Toolbox:
         name = joined_name(target.namespace, target.name) if target.namespace else tool.name
         reserved = self._taken if target.namespace or target.kind in ("native", "tool_search") else set()
         if name in reserved or name in self._tools:
-            name = next(free for free in (f"{name}_{n}" for n in range(2, 1_000_000)) if free not in self._tools and free not in self._taken)
+            name = next(
+                free for free in (f"{name}_{n}" for n in range(2, 1_000_000)) if free not in self._tools and free not in self._taken
+            )
         self._tools[name] = msgspec.structs.replace(tool, name=name, deferred=deferred)
         self._targets[name] = target
         self._by_target[target] = name

@@ -1,5 +1,5 @@
 """The Responses request body as clients send it. Source: the OpenAI Responses API as of its Python SDK 3.57, and what Codex 0.171,
-pi, OpenCode and OpenClaw send (wire facts, sections 2 to 6). Items and tools of types that say nothing here are read no further than their type."""
+pi, OpenCode and OpenClaw send (wire facts, sections 2 to 6). Of items and tools that say nothing here only the type is read."""
 
 from typing import Any, Literal
 
