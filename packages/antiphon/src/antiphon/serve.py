@@ -119,8 +119,12 @@ class Server:
                     engine=settings.engine,
                     load_seconds=time.monotonic() - started,
                 )
-                left = await serve_http(app, self._listener, grace=settings.shutdown_grace_seconds, stop=stop, max_message=settings.max_body_bytes)
-            await responses.close(grace=left)
+                left = 0.0
+                try:
+                    grace, largest = settings.shutdown_grace_seconds, settings.max_body_bytes
+                    left = await serve_http(app, self._listener, grace=grace, stop=stop, max_message=largest)
+                finally:
+                    await responses.close(grace=left)
         finally:
             await engine.close()
             trace.close()
