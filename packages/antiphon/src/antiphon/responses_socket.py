@@ -22,7 +22,7 @@ from antiphon.responses import Items, Responses, ResponsesTurn
 from antiphon.tenant import tenant_of
 from antiphon_protocols import responses as wire
 from antiphon_turns import TurnEnd, TurnStart, Usage
-from antiphon_turns.errors import AntiphonError, InternalError, InvalidRequest, RateLimited, WorkerUnavailable
+from antiphon_turns.errors import AntiphonError, BodyTooLarge, InternalError, InvalidRequest, RateLimited
 
 log = logging.getLogger("antiphon")
 
@@ -125,7 +125,7 @@ class Connection:
 
     async def _open(self, frame: bytes, tag: str) -> ResponsesTurn:
         if len(frame) > self._body_limit:
-            raise InvalidRequest(f"the frame is larger than {self._body_limit} bytes; raise --max-body-bytes to allow it")
+            raise BodyTooLarge(f"the frame is larger than {self._body_limit} bytes; raise --max-body-bytes to allow it")
         kind = frame_type(frame)
         if kind != CREATE:
             raise InvalidRequest(f"type: only {CREATE!r} frames are understood here, not {kind[:80]!r}", param="type")
