@@ -14,7 +14,11 @@ import pytest
 from antiphon.app import build_app
 from antiphon.config import Settings
 from antiphon.pipeline import Pipeline
+from antiphon.responses import Responses
+from antiphon.seals import SealKey, Seals
 from antiphon.serve import bind, build, options_of, serve_http
+from antiphon.state import open_store
+from antiphon.store_sqlite import MEMORY
 from antiphon.trace import TokenTrace
 
 
@@ -42,8 +46,12 @@ def run(settings: Settings) -> Iterator[Running]:
     listener = bind(settings)
     model, engine = build(settings)
     trace = TokenTrace(settings.trace_tokens)
-    pipeline = Pipeline(model, engine, options=options_of(settings), trace=trace, random_bytes=os.urandom)
-    app = build_app(pipeline, settings, created=1_700_000_000)
+    seals = Seals([SealKey(b"k" * 32)], random_bytes=os.urandom)
+    pipeline = Pipeline(model, engine, options=options_of(settings), trace=trace, random_bytes=os.urandom, seals=seals)
+    if settings.store is None:
+        settings = msgspec.structs.replace(settings, store=Path(MEMORY))
+    responses = Responses(pipeline, store=open_store(settings))
+    app = build_app(pipeline, settings, created=1_700_000_000, responses=responses)
     loop = asyncio.new_event_loop()
     up = threading.Event()
     holder: dict = {}
@@ -54,6 +62,7 @@ def run(settings: Settings) -> Iterator[Running]:
         holder["stop"] = lambda: loop.call_soon_threadsafe(stop.set)
         up.set()
         await serve_http(app, listener, grace=1, stop=stop)
+        await responses.close()
         await engine.close()
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(main()))

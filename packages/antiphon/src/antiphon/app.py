@@ -16,7 +16,11 @@ from antiphon.config import Settings
 from antiphon.http import ClientGone, headers_of, read_body, send_response
 from antiphon.openapi import openapi_document
 from antiphon.pipeline import Pipeline
-from antiphon.surfaces import Surface, chat_surface, messages_surface
+from antiphon.responses import Responses
+from antiphon.responses_route import PATH as RESPONSES
+from antiphon.responses_route import ResponsesRoutes
+from antiphon.responses_socket import ResponsesSocket
+from antiphon.surfaces import Surface, chat_surface, messages_surface, responses_envelope
 from antiphon.turn_route import FAULT, TurnRoute
 from antiphon_protocols import messages, models
 from antiphon_turns.errors import AntiphonError, InternalError, MethodNotAllowed, NotFound, UnknownModel
@@ -26,16 +30,20 @@ log = logging.getLogger("antiphon")
 JSON = {"content-type": "application/json"}
 
 
-def build_app(pipeline: Pipeline, settings: Settings, *, created: int) -> ASGIApp:
-    """The ASGI application. `created` is the unix time the model was loaded at."""
+def build_app(pipeline: Pipeline, settings: Settings, *, created: int, responses: Responses | None = None) -> ASGIApp:
+    """The ASGI application. `created` is the unix time the model was loaded at. Without `responses` nothing of that surface is kept."""
     chat = chat_surface(
         tool_dispatch=settings.enable_streaming_tool_dispatch, reasoning_dispatch=settings.enable_streaming_reasoning_dispatch
     )
     anthropic = messages_surface()
     limits: dict[str, Any] = {"body_limit": settings.max_body_bytes, "keepalive_seconds": settings.keepalive_seconds}
     meta = MetaRoutes(pipeline, anthropic, chat, created=created)
-    turns = {"/v1/chat/completions": TurnRoute(pipeline, chat, **limits)}
+    openai = ResponsesRoutes(responses or Responses(pipeline, store=None), responses_envelope(), **limits)
+    socket = ResponsesSocket(openai.responses, enabled=settings.enable_websocket, **limits)
+    turns: dict[str, ASGIApp] = {"/v1/chat/completions": TurnRoute(pipeline, chat, **limits), RESPONSES: openai.create}
     routes = [
+        Route(RESPONSES, socket, methods=["GET"]),
+        *openai.routes(),
         Route("/v1/models", meta.list_models, methods=["GET"]),
         Route("/v1/models/{model_id:path}", meta.one_model, methods=["GET"]),
         Route("/health", meta.health, methods=["GET"]),
@@ -54,15 +62,20 @@ def build_app(pipeline: Pipeline, settings: Settings, *, created: int) -> ASGIAp
     app = Starlette(routes=routes, exception_handlers={HTTPException: meta.http_error, Exception: meta.fault})
     # A redirect would answer an agent's POST with an empty body, and few clients send it a second time.
     app.router.redirect_slashes = False
-    return direct(turns, app)
+    return direct(turns, {RESPONSES: socket}, app)
 
 
-def direct(turns: Mapping[str, ASGIApp], rest: ASGIApp) -> ASGIApp:
-    """POSTs to `turns` go straight there. Starlette, which has the rest, wraps `send` twice, and a stream sends per token."""
+def direct(turns: Mapping[str, ASGIApp], sockets: Mapping[str, ASGIApp], rest: ASGIApp) -> ASGIApp:
+    """POSTs to `turns` and connections to `sockets` go straight there. Starlette, which has the rest, wraps `send` twice, and a
+    stream sends per token."""
 
     async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
-        turn = turns.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
-        await (turn or rest)(scope, receive, send)
+        straight: ASGIApp | None = None
+        if scope["type"] == "websocket":
+            straight = sockets.get(scope["path"])
+        elif scope["type"] == "http" and scope["method"] == "POST":
+            straight = turns.get(scope["path"])
+        await (straight or rest)(scope, receive, send)
 
     return dispatch
 

@@ -18,6 +18,7 @@ DEFAULT_FILE = Path("antiphon.toml")
 MODEL = {"panel": "Model and engine"}
 HTTP = {"panel": "HTTP"}
 PARSING = {"panel": "Parsing and prompt"}
+STATE = {"panel": "State"}
 MOCK = {"panel": "Mock engine"}
 RUNNING = {"panel": "Running"}
 
@@ -46,6 +47,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     http_host: Annotated[str, Meta(description="Address to listen on.", extra=HTTP)] = "127.0.0.1"
     http_port: Annotated[int, Meta(description="Port to listen on; 0 takes a free one.", ge=0, le=65535, extra=HTTP)] = 8000
     enable_anthropic_api: Annotated[bool, Meta(description="Serve Anthropic Messages beside Chat Completions.", extra=HTTP)] = True
+    enable_websocket: Annotated[bool, Meta(description="Serve Responses over WebSocket too; without it upgrades get a 426.", extra=HTTP)] = (
+        True
+    )
     max_body_bytes: Annotated[int, Meta(description="Larger request bodies get a 413.", ge=1024, extra=HTTP)] = 32 * 1024 * 1024
     keepalive_seconds: Annotated[float, Meta(description="Silence on a stream before a keep-alive leaves.", ge=0.1, extra=HTTP)] = 10.0
 
@@ -73,6 +77,23 @@ class Settings(Struct, frozen=True, kw_only=True):
     cut_calls: Annotated[
         CutCalls, Meta(description="A call cut by the limit. honest: left out. recover: with {} where that cannot run.", extra=PARSING)
     ] = "honest"
+
+    state_dir: Annotated[
+        Path | None, Meta(description="Folder of what outlives a run. Default: antiphon in $XDG_STATE_HOME.", extra=STATE)
+    ] = None
+    enable_store: Annotated[
+        bool, Meta(description="Keep responses, so that previous_response_id, retrieval and background work.", extra=STATE)
+    ] = True
+    store: Annotated[
+        Path | None,
+        Meta(description="SQLite file of the responses; :memory: keeps them while the server runs. Default: in --state-dir.", extra=STATE),
+    ] = None
+    store_days: Annotated[float, Meta(description="Days a response is kept.", ge=0.001, extra=STATE)] = 30.0
+    store_max_bytes: Annotated[int, Meta(description="Bytes of all responses kept; the oldest go first.", ge=1 << 20, extra=STATE)] = 1 << 30
+    seal_keys: Annotated[
+        Path | None,
+        Meta(description="File of keys that seal reasoning, one a line; the first seals, all open. Default: made once.", extra=STATE),
+    ] = None
 
     mock_script: Annotated[Path | None, Meta(description="Rules, one JSON object a line: when, say, finish.", extra=MOCK)] = None
     mock_chunk_tokens: Annotated[int, Meta(description="Tokens that leave the engine together.", ge=1, extra=MOCK)] = 1

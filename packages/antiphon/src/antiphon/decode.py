@@ -1,6 +1,7 @@
 """Step 8 for one turn: sampled ids in, turn events out. A state machine without I/O; the pipeline drives it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from antiphon.model import Model
 from antiphon_parsers import Parser
@@ -12,6 +13,7 @@ from antiphon_turns import (
     Event,
     FinishReason,
     Opening,
+    ReasoningSegment,
     SegmentDelta,
     SegmentEnd,
     SegmentStart,
@@ -25,11 +27,26 @@ from antiphon_turns import (
 )
 
 
+# The longest marker that ends reasoning, in tokens of a tokenizer that has none for it.
+MARKER_TOKENS = 32
+
+
+class Sealer(Protocol):
+    """Makes the carriers of reasoning segments."""
+
+    def carrier(self, tag: str, index: int, token_ids: Sequence[int]) -> str:
+        """The carrier of segment `index`; `token_ids` were sampled since the previous one and end with its closing marker."""
+        ...
+
+
 class TurnDecoder:
     """Ids -> text -> parser -> stop strings -> events. `done` says that generation should end now although the engine
-    would go on: a stop string matched, the end-of-turn token came, or the one allowed call is complete."""
+    would go on: a stop string matched, the end-of-turn token came, or the one allowed call is complete. `ended_in_call`, after
+    `finish`: the turn ended inside a call, perhaps one of which nothing is known yet."""
 
-    def __init__(self, model: Model, request: TurnRequest, *, prompt_tokens: int, opening: str, turn_tag: str) -> None:
+    def __init__(
+        self, model: Model, request: TurnRequest, *, prompt_tokens: int, opening: str, turn_tag: str, sealer: Sealer | None = None
+    ) -> None:
         self._model = model
         self._request = request
         self._tag = turn_tag
@@ -42,11 +59,16 @@ class TurnDecoder:
         self._call_made = False
         self._assembler = Assembler()
         self._reasoning_open = -1
+        self._sealer = sealer
+        self._parsed_tokens = 0
+        self._sealed_tokens = 0
+        self._dropped: set[int] = set()
         self._prompt_tokens = prompt_tokens
         self._reasoning_tokens = 0
         self.cached_tokens: int | None = None
         self.output_ids: list[int] = []
         self.done = False
+        self.ended_in_call = False
 
     @property
     def in_reasoning(self) -> bool:
@@ -73,6 +95,7 @@ class TurnDecoder:
             if token_id in model.stop_ids:
                 self.done = True
             elif token_id in model.foreign_ids:
+                self._dropped.add(len(self.output_ids) - 1)
                 events.append(self._note(Anomaly("foreign_control_token", model.tokenizer.decode([token_id]))))
             else:
                 self._pass(self.parser.feed(self._detokenizer.push(token_id), (token_id,)), events)
@@ -93,7 +116,10 @@ class TurnDecoder:
             self._pass(self.parser.feed(tail), events)
         reason = "stop" if self.done else reason
         self._pass(self.parser.finish(reason), events)
-        why = stop_reason(self._assembler.segments, reason, self._stops.matched, incomplete=self.parser.incomplete)
+        segments = self._assembler.segments
+        in_reasoning = bool(segments) and isinstance(segments[-1], ReasoningSegment) and segments[-1].status == "truncated"
+        self.ended_in_call = self.parser.incomplete and not in_reasoning
+        why = stop_reason(segments, reason, self._stops.matched, incomplete=self.parser.incomplete)
         end = TurnEnd(why, self.usage(), self._stops.matched)
         self._assembler.push(end)
         events.append(end)
@@ -121,10 +147,35 @@ class TurnDecoder:
         """Stamps carriers, counts reasoning, watches for the last allowed call, and remembers what the stop reason needs."""
         if isinstance(event, SegmentStart) and event.kind == "reasoning":
             self._reasoning_open = event.index
-        elif isinstance(event, SegmentEnd) and event.index == self._reasoning_open:
-            self._reasoning_tokens += event.tokens
-            event = SegmentEnd(event.index, event.status, event.tokens, ids.carrier(self._tag, event.index))
+        elif isinstance(event, SegmentEnd):
+            self._parsed_tokens += event.tokens
+            if event.index == self._reasoning_open:
+                self._reasoning_tokens += event.tokens
+                event = SegmentEnd(event.index, event.status, event.tokens, self._carrier(event))
         elif isinstance(event, CallReady) and self._single_call:
             self._call_made = self.done = True
         self._assembler.push(event)
         return event
+
+    def _carrier(self, end: SegmentEnd) -> str:
+        """A cut segment has no seal: its marker was never sampled."""
+        if self._sealer is None or end.status == "truncated":
+            return ids.carrier(self._tag, end.index)
+        parsed = self.output_ids
+        if self._dropped:
+            parsed = [token_id for place, token_id in enumerate(parsed) if place not in self._dropped]
+        start, stop = self._sealed_tokens, self._marker_end(parsed)
+        self._sealed_tokens = stop
+        return self._sealer.carrier(self._tag, end.index, parsed[start:stop])
+
+    def _marker_end(self, parsed: list[int]) -> int:
+        """How many ids reach to the end of the marker that has just closed reasoning. A token counts for the segment its last
+        byte falls in, so where the marker is ordinary text, the token that holds its end may be counted with what follows."""
+        reasoning, stop = self._model.format.grammar.reasoning, self._parsed_tokens
+        if reasoning is None or stop >= len(parsed):
+            return min(stop, len(parsed))
+        decode = self._model.tokenizer.decode
+        first = max(self._sealed_tokens, stop - MARKER_TOKENS)
+        before, after = decode(parsed[first:stop]), decode(parsed[first : stop + 1])
+        closers = [marker for marker in (reasoning.closer, *reasoning.spellings[1]) if marker]
+        return stop + any(after.count(marker) > before.count(marker) for marker in closers)

@@ -1,7 +1,7 @@
 """HTTP by hand for the streaming routes: bodies with a limit, responses, and noticing that a client has gone."""
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
@@ -52,28 +52,53 @@ async def send_response(send: Send, status: int, headers: Iterable[tuple[str, st
     await send({"type": "http.response.body", "body": body})
 
 
-class EventStream:
-    """An open SSE response. `keepalive` bytes leave by wall clock while nothing else does."""
+class Heartbeat:
+    """Awaits `beat` whenever nothing has left for `interval` seconds of wall clock: whoever writes notes the time in `quiet_since`.
+    Runs from its construction to `stop`."""
 
-    def __init__(self, send: Send, *, keepalive: bytes, interval: float) -> None:
+    def __init__(self, beat: Callable[[], Awaitable[None]], interval: float) -> None:
+        self._beat = beat
+        self._interval = interval
+        self._loop = asyncio.get_running_loop()
+        self.quiet_since = self._loop.time()
+        self._ticker = asyncio.create_task(self._tick())
+
+    def note(self) -> None:
+        """Something leaves now."""
+        self.quiet_since = self._loop.time()
+
+    def stop(self) -> None:
+        """Stops the clock."""
+        self._ticker.cancel()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(max(self.quiet_since + self._interval - self._loop.time(), 0.05))
+            if self._loop.time() - self.quiet_since >= self._interval:
+                self.note()
+                await self._beat()
+
+
+class EventStream:
+    """An open SSE response. What `keepalive` gives leaves by wall clock while nothing else does."""
+
+    def __init__(self, send: Send, *, keepalive: Callable[[], bytes], interval: float) -> None:
         self._send = send
         self._keepalive = keepalive
         self._interval = interval
-        self._loop = asyncio.get_running_loop()
-        self._quiet_since = self._loop.time()
-        self._ticker: asyncio.Task[None] | None = None
+        self._heartbeat: Heartbeat | None = None
 
     async def open(self, headers: Iterable[tuple[str, str]]) -> None:
         """Sends status and headers."""
         encoded = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers]
         encoded += [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
         await self._send({"type": "http.response.start", "status": 200, "headers": encoded})
-        self._quiet_since = self._loop.time()
-        self._ticker = asyncio.create_task(self._tick())
+        self._heartbeat = Heartbeat(lambda: self.write(self._keepalive()), self._interval)
 
     def write(self, data: bytes) -> Awaitable[None]:
         """Sends bytes of one or more whole SSE events, when awaited."""
-        self._quiet_since = self._loop.time()
+        if self._heartbeat is not None:
+            self._heartbeat.note()
         return self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def close(self) -> None:
@@ -83,15 +108,9 @@ class EventStream:
 
     def abandon(self) -> None:
         """Stops the clock without sending anything more."""
-        if self._ticker is not None:
-            self._ticker.cancel()
-            self._ticker = None
-
-    async def _tick(self) -> None:
-        while True:
-            await asyncio.sleep(max(self._quiet_since + self._interval - self._loop.time(), 0.05))
-            if self._loop.time() - self._quiet_since >= self._interval:
-                await self.write(self._keepalive)
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+            self._heartbeat = None
 
 
 class Disconnect:

@@ -11,6 +11,12 @@ _TEXT: dict[str, str] = {
     "/v1/messages": "Anthropic Messages: one turn, streamed (`stream: true`) or whole.",
     "/v1/messages/count_tokens": "Exact number of prompt tokens the same /v1/messages request would have.",
     "/v1/chat/completions": "OpenAI Chat Completions: one turn, streamed (`stream: true`) or whole.",
+    "/v1/responses": "OpenAI Responses: one turn, streamed (`stream: true`), whole, or in the background; an upgrade to WebSocket.",
+    "/v1/responses/{response_id}": "A stored response; `stream=true` follows a background one from `starting_after`.",
+    "/v1/responses/{response_id}/cancel": "Ends a background response.",
+    "/v1/responses/{response_id}/input_items": "The input items of a stored response, by page.",
+    "/v1/responses/compact": "A conversation as one compaction item.",
+    "/v1/responses/input_tokens": "Exact number of prompt tokens the same /v1/responses request would have.",
     "/v1/models": "The served model, in OpenAI's, Anthropic's or Codex's catalog shape.",
     "/v1/models/{model_id}": "One model; ids may contain slashes.",
     "/health": "200 when a turn could start now, else 503.",
@@ -20,8 +26,31 @@ _TEXT: dict[str, str] = {
     "/api/event_logging/batch": "Accepted and dropped.",
 }
 
+_PARAMETERS = {"{model_id}": "model_id", "{response_id}": "response_id"}
+_INPUT = {"description": "a string, or a list of items"}
+_RESPONSES_BODY: dict[str, Any] = {
+    "type": "object",
+    "required": ["model"],
+    "properties": {
+        "model": {"type": "string"},
+        "input": _INPUT,
+        "instructions": {"type": "string"},
+        "previous_response_id": {"type": "string"},
+        "tools": {"type": "array"},
+        "tool_choice": {"description": "auto, none, required, or a named tool"},
+        "reasoning": {"type": "object"},
+        "text": {"type": "object"},
+        "max_output_tokens": {"type": "integer", "minimum": 1},
+        "store": {"type": "boolean"},
+        "background": {"type": "boolean"},
+        "stream": {"type": "boolean"},
+    },
+}
 _MESSAGE_LIST = {"type": "array", "minItems": 1, "items": {"type": "object", "required": ["role"]}}
 _BODIES: dict[str, dict[str, Any]] = {
+    "/v1/responses": _RESPONSES_BODY,
+    "/v1/responses/compact": _RESPONSES_BODY,
+    "/v1/responses/input_tokens": _RESPONSES_BODY,
     "/v1/messages": {
         "type": "object",
         "required": ["model", "max_tokens", "messages"],
@@ -72,9 +101,10 @@ def openapi_document(routes: Iterable[tuple[str, set[str]]]) -> bytes:
                 "summary": _TEXT[path],
                 "responses": {"200": {"description": "Success"}, "default": {"description": "The surface's own error envelope"}},
             }
-            if "{model_id}" in path:
-                operation["parameters"] = [{"name": "model_id", "in": "path", "required": True, "schema": {"type": "string"}}]
-            if path in _BODIES:
+            for place, name in _PARAMETERS.items():
+                if place in path:
+                    operation["parameters"] = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}}]
+            if path in _BODIES and method == "POST":
                 operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": _BODIES[path]}}}
             operations[method.lower()] = operation
         paths[path] = operations

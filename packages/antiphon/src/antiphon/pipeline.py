@@ -23,7 +23,9 @@ from antiphon.decode import TurnDecoder
 from antiphon.engines.base import Engine, Job
 from antiphon.generate import Generation, check_tool_choice
 from antiphon.model import Model
+from antiphon.seals import Binding, Seals, TurnSealer
 from antiphon.stabilize import StabilizerRule, stabilize
+from antiphon.tenant import ANYONE
 from antiphon.trace import TokenRecord, TokenTrace, finish_name
 from antiphon_tokenizers import check_size, encode
 from antiphon_turns import (
@@ -81,9 +83,18 @@ class Pipeline:
     """Composes the nine steps for one model and one engine."""
 
     def __init__(
-        self, model: Model, engine: Engine, *, options: PipelineOptions, trace: TokenTrace, random_bytes: Callable[[int], bytes]
+        self,
+        model: Model,
+        engine: Engine,
+        *,
+        options: PipelineOptions,
+        trace: TokenTrace,
+        random_bytes: Callable[[int], bytes],
+        seals: Seals | None = None,
     ) -> None:
         self.model = model
+        self.seals = seals
+        self._binding = binding_of(model) if seals is not None else None
         self.engine = engine
         self._options = options
         self._trace = trace
@@ -128,8 +139,20 @@ class Pipeline:
         """A fresh turn tag."""
         return ids.turn_tag(self._random_bytes(ids.TAG_BYTES))
 
+    def sealer(self, tenant: str) -> TurnSealer | None:
+        """Makes and opens the seals of a tenant's turns on this model; None where there are no keys."""
+        if self.seals is None or self._binding is None:
+            return None
+        return TurnSealer(self.seals, self._binding, tenant)
+
     async def run(
-        self, prepared: Prepared, *, turn_tag: str, request_id: str, argument_streaming: ArgumentStreaming | None = None
+        self,
+        prepared: Prepared,
+        *,
+        turn_tag: str,
+        request_id: str,
+        argument_streaming: ArgumentStreaming | None = None,
+        tenant: str = ANYONE,
     ) -> AsyncGenerator[list[Event], None]:
         """Steps 6 to 8: batches of events as they become known, TurnStart first, TurnEnd last.
 
@@ -139,7 +162,10 @@ class Pipeline:
             raise WorkerUnavailable("the engine is not running; see the server's log and restart it")
         prompt, model = prepared.prompt, self.model
         request = prompt.request
-        decoder = TurnDecoder(model, request, prompt_tokens=len(prompt.ids), opening=prompt.opening, turn_tag=turn_tag)
+        sealer = self.sealer(tenant)
+        decoder = TurnDecoder(
+            model, request, prompt_tokens=len(prompt.ids), opening=prompt.opening, turn_tag=turn_tag, sealer=sealer
+        )
         job = Job(
             request_id=request_id,
             prompt_ids=prompt.ids,
@@ -161,7 +187,9 @@ class Pipeline:
                 log.warning("%s: %s %.200r", request_id, anomaly.code, anomaly.detail)
             ended = last[-1].stop_reason if isinstance(last[-1], TurnEnd) else "error"
             events = through(gate, last)
-            self._count_cuts(request, gate)
+            cut = bool(gate.cut_calls) or decoder.ended_in_call
+            events = self._may_go_on(request, events) if cut else events
+            self._count_cuts(request, cut=cut)
             self._record(prompt, decoder, ended, request_id)
             yield events
         except Exception:
@@ -181,9 +209,17 @@ class Pipeline:
         allow_calls = bool(request.tools) and request.tool_choice.mode != "none"
         return CallGate(request.tools, streaming=streaming, cut=cut, allow_calls=allow_calls)
 
-    def _count_cuts(self, request: TurnRequest, gate: CallGate) -> None:
+    def _may_go_on(self, request: TurnRequest, events: list[Event]) -> list[Event]:
+        """Marks the end of a turn whose call was cut and left out, unless this session was told to go on too often in a row."""
+        end = events[-1]
+        spent = self._cuts.get(conversation_key(request), 0) >= RECOVERIES_IN_A_ROW
+        if spent or not isinstance(end, TurnEnd) or end.stop_reason != "max_tokens":
+            return events
+        return [*events[:-1], msgspec.structs.replace(end, resumable=True)]
+
+    def _count_cuts(self, request: TurnRequest, *, cut: bool) -> None:
         key = conversation_key(request)
-        if not gate.cut_calls:
+        if not cut:
             self._cuts.pop(key, None)
             return
         self._cuts[key] = self._cuts.pop(key, 0) + 1
@@ -202,6 +238,13 @@ class Pipeline:
                 finish=finish_name(ended),
             )
         )
+
+
+def binding_of(model: Model) -> Binding:
+    """What ties a seal to the served model."""
+    tokenizer = model.tokenizer
+    refused = model.foreign_ids | model.stop_ids
+    return Binding(family=model.family.name, fingerprint=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size, refused=refused)
 
 
 def through(gate: CallGate, events: list[Event]) -> list[Event]:

@@ -26,7 +26,9 @@ from antiphon.engines.embedded import EmbeddedEngine
 from antiphon.engines.mock import MockEngine, MockOptions, load_script
 from antiphon.model import Model, ModelChoice, load_mock_model, load_model
 from antiphon.pipeline import Pipeline, PipelineOptions
+from antiphon.responses import Responses
 from antiphon.stabilize import ANTHROPIC_PREAMBLE
+from antiphon.state import open_seals, open_store
 from antiphon.trace import TokenTrace
 from antiphon_turns.errors import ConfigError
 
@@ -103,8 +105,10 @@ class Server:
             model, engine = build(settings)
             await engine.start()
         try:
-            pipeline = Pipeline(model, engine, options=options_of(settings), trace=trace, random_bytes=os.urandom)
-            app = build_app(pipeline, settings, created=int(time.time()))
+            seals = open_seals(settings, random_bytes=os.urandom)
+            pipeline = Pipeline(model, engine, options=options_of(settings), trace=trace, random_bytes=os.urandom, seals=seals)
+            responses = Responses(pipeline, store=open_store(settings))
+            app = build_app(pipeline, settings, created=int(time.time()), responses=responses)
             host, port = self._listener.getsockname()[:2]
             stop = asyncio.Event()
             with stop_signals(stop):
@@ -115,7 +119,12 @@ class Server:
                     engine=settings.engine,
                     load_seconds=time.monotonic() - started,
                 )
-                await serve_http(app, self._listener, grace=settings.shutdown_grace_seconds, stop=stop)
+                left = 0.0
+                try:
+                    grace, largest = settings.shutdown_grace_seconds, settings.max_body_bytes
+                    left = await serve_http(app, self._listener, grace=grace, stop=stop, max_message=largest)
+                finally:
+                    await responses.close(grace=left)
         finally:
             await engine.close()
             trace.close()
@@ -123,12 +132,18 @@ class Server:
         return 0
 
 
-async def serve_http(app: ASGIApp, listener: socket.socket, *, grace: float, stop: asyncio.Event) -> None:
-    """Serves until `stop` is set; then running turns get `grace` seconds, and those that are left are broken off with an error."""
+async def serve_http(
+    app: ASGIApp, listener: socket.socket, *, grace: float, stop: asyncio.Event, max_message: int = 32 * 1024 * 1024
+) -> float:
+    """Serves until `stop` is set; then running turns get `grace` seconds, and those that are left are broken off with an error.
+    Returns what is left of the grace."""
     config = uvicorn.Config(
         app,
         http="httptools",
-        ws="none",
+        ws="websockets-sansio",
+        ws_max_size=max_message,
+        # A frame is a token or two: compressing it costs more than sending it.
+        ws_per_message_deflate=False,
         lifespan="off",
         log_config=None,
         access_log=False,
@@ -138,9 +153,13 @@ async def serve_http(app: ASGIApp, listener: socket.socket, *, grace: float, sto
         backlog=BACKLOG,
     )
     server = QuietServer(config)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time()
 
     async def watch() -> None:
+        nonlocal deadline
         await stop.wait()
+        deadline = loop.time() + grace
         log.info("stopping: running turns have %.0f s to finish", grace)
         server.should_exit = True
 
@@ -151,6 +170,7 @@ async def serve_http(app: ASGIApp, listener: socket.socket, *, grace: float, sto
             await asyncio.wait(server.server_state.tasks, timeout=BREAK_OFF_SECONDS)
     finally:
         watcher.cancel()
+    return max(deadline - loop.time(), 0.0)
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from antiphon_protocols import chat, messages
+from antiphon_protocols import chat, messages, responses
 from antiphon_protocols.errors import ErrorResponse
 from antiphon_turns import ArgumentStreaming, Event, TurnRequest
 from antiphon_turns.errors import AntiphonError
@@ -40,13 +40,18 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     argument_streaming: ArgumentStreaming | None = None
 
 
-class Surface(msgspec.Struct, frozen=True, kw_only=True):
-    """`ingest` raises RequestError. `error` spells any error of ours. `request_id_header` is the vendor's own."""
+class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+    """How a surface speaks beside its turns. `error` spells any error of ours. `request_id_header` is the vendor's own."""
 
     name: str
-    ingest: Callable[[bytes, Mapping[str, str]], Call]
     error: Callable[[AntiphonError, str], ErrorResponse]
     request_id_header: str
+
+
+class Surface(Envelope, frozen=True, kw_only=True):
+    """A surface whose requests need nothing but themselves. `ingest` raises RequestError."""
+
+    ingest: Callable[[bytes, Mapping[str, str]], Call]
 
 
 def messages_surface() -> Surface:
@@ -82,3 +87,8 @@ def chat_surface(*, tool_dispatch: bool, reasoning_dispatch: bool) -> Surface:
         return Call(turn=request.turn, projector=projector, argument_streaming=request.argument_streaming)
 
     return Surface(name="chat", ingest=ingest, error=chat.error_response, request_id_header="x-request-id")
+
+
+def responses_envelope() -> Envelope:
+    """OpenAI Responses; its requests need what was stored before them (`antiphon.responses`)."""
+    return Envelope(name="responses", error=responses.error_response, request_id_header="x-request-id")

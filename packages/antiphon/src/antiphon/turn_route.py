@@ -4,14 +4,15 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import aclosing
 
 from starlette.types import Receive, Scope, Send
 
 from antiphon.http import ClientGone, Disconnect, EventStream, headers_of, printable, read_body, send_response
 from antiphon.pipeline import Pipeline, Prepared
-from antiphon.surfaces import Call, Projector, Surface
+from antiphon.surfaces import Call, Envelope, Projector, Surface
+from antiphon.tenant import tenant_of
 from antiphon_turns import Event, StopReason, TurnEnd
 from antiphon_turns.errors import AntiphonError, InternalError, WorkerUnavailable
 
@@ -41,31 +42,43 @@ class TurnRoute:
         """Answers one request; whatever goes wrong, the client gets the surface's own error."""
         tag = self._pipeline.new_tag()
         answer = Answer(self._pipeline, self._surface, send, tag=tag, keepalive_seconds=self._keepalive_seconds)
-        headers = headers_of(scope)
-        try:
-            body = await read_body(headers, receive, limit=self._body_limit)
-            call = self._surface.ingest(body, headers)
-            prepared = await self._pipeline.prepare(call.turn)
-            async with Disconnect(receive) as client:
-                await answer.run(call, prepared)
-            if client.gone:
-                answer.abandon()
-                log.info("%s %s: the client went away", self._surface.name, answer.request_id)
-        except ClientGone:
-            return
-        except asyncio.CancelledError:  # only a stop that waits no longer comes here; the client gets an end it understands
-            await answer.refuse_quickly(WorkerUnavailable("the server is stopping; try again when it is back"))
-        except AntiphonError as error:
-            await answer.refuse(error)
-        except Exception:  # the wire seam: nothing may leave a client without an answer
-            log.exception("%s %s failed", self._surface.name, answer.request_id)
-            await answer.refuse(InternalError(FAULT))
+        await guarded(answer, self._serve(answer, headers_of(scope), receive))
+
+    async def _serve(self, answer: "Answer", headers: Mapping[str, str], receive: Receive) -> None:
+        body = await read_body(headers, receive, limit=self._body_limit)
+        call = self._surface.ingest(body, headers)
+        prepared = await self._pipeline.prepare(call.turn)
+        await run_watched(answer, call, prepared, receive, tenant=tenant_of(headers))
+
+
+async def guarded(answer: "Answer", work: Awaitable[None]) -> None:
+    """Awaits the work for one request: whatever it raises becomes the surface's own error."""
+    try:
+        await work
+    except ClientGone:
+        return
+    except asyncio.CancelledError:  # only a stop that waits no longer comes here; the client gets an end it understands
+        await answer.refuse_quickly(WorkerUnavailable("the server is stopping; try again when it is back"))
+    except AntiphonError as error:
+        await answer.refuse(error)
+    except Exception:  # the wire seam: nothing may leave a client without an answer
+        log.exception("%s failed", answer.name)
+        await answer.refuse(InternalError(FAULT))
+
+
+async def run_watched(answer: "Answer", call: Call, prepared: Prepared, receive: Receive, *, tenant: str) -> None:
+    """Runs a turn until its end, or until its client goes away."""
+    async with Disconnect(receive) as client:
+        await answer.run(call, prepared, tenant=tenant)
+    if client.gone:
+        answer.abandon()
+        log.info("%s: the client went away", answer.name)
 
 
 class Answer:
     """What leaves for one request: a refusal, a stream, or a body."""
 
-    def __init__(self, pipeline: Pipeline, surface: Surface, send: Send, *, tag: str, keepalive_seconds: float) -> None:
+    def __init__(self, pipeline: Pipeline, surface: Envelope, send: Send, *, tag: str, keepalive_seconds: float) -> None:
         self._pipeline = pipeline
         self._surface = surface
         self._send = send
@@ -74,11 +87,15 @@ class Answer:
         self._stream: EventStream | None = None
         self._projector: Projector | None = None
         self.request_id = f"req_{tag}"
+        self.name = f"{surface.name} {self.request_id}"
 
-    async def run(self, call: Call, prepared: Prepared) -> None:
+    async def run(self, call: Call, prepared: Prepared, *, tenant: str) -> None:
         """Runs the turn. Raises AntiphonError only while nothing has been sent."""
         self._projector = projector = call.projector(self.request_id, int(time.time()))
-        turn = self._pipeline.run(prepared, turn_tag=self._tag, request_id=self.request_id, argument_streaming=call.argument_streaming)
+        streaming = call.argument_streaming
+        turn = self._pipeline.run(
+            prepared, turn_tag=self._tag, request_id=self.request_id, argument_streaming=streaming, tenant=tenant
+        )
         headers = [(self._surface.request_id_header, self.request_id), *notes(prepared)]
         started = time.monotonic()
         async with aclosing(turn):
@@ -87,9 +104,8 @@ class Answer:
             else:
                 reason = await self._run_unary(turn, projector, headers)
         log.info(
-            "%s %s: %d prompt tokens, %s after %.2f s%s",
-            self._surface.name,
-            self.request_id,
+            "%s: %d prompt tokens, %s after %.2f s%s",
+            self.name,
             len(prepared.prompt.ids),
             reason,
             time.monotonic() - started,
@@ -112,7 +128,7 @@ class Answer:
             await asyncio.wait({first}, timeout=START_GRACE_SECONDS)
             if first.done():
                 first.result()
-            stream = self._stream = EventStream(self._send, keepalive=projector.keepalive(), interval=self._keepalive_seconds)
+            stream = self._stream = EventStream(self._send, keepalive=projector.keepalive, interval=self._keepalive_seconds)
             await stream.open(headers)
             await stream.write(b"".join(map(projector.push, opening)))
             batch: list[Event] = await first
@@ -132,7 +148,7 @@ class Answer:
 
     async def refuse(self, error: AntiphonError) -> None:
         """An error response, or an in-band error when the stream is open already."""
-        log.warning("%s %s: %s", self._surface.name, self.request_id, printable(error.message))
+        log.warning("%s: %s", self.name, printable(error.message))
         if self._stream is not None and self._projector is not None:
             await self._stream.write(self._projector.fail(error))
             await self._stream.close()

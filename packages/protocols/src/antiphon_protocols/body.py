@@ -58,10 +58,28 @@ def _replace_lone_surrogate(found: re.Match[bytes]) -> bytes:
     return b"\\ufffd" if lone else escape
 
 
-def _refusal(text: str) -> InvalidRequest | UnsupportedFeature:
+def decode_part(decoder: msgspec.json.Decoder[T], raw: bytes, path: str) -> T:
+    """One piece of a body that was kept as raw JSON. Raises as `decode` does, with the piece's own `path` in front."""
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        raise _refusal(str(error), under=path) from None
+    except RecursionError:
+        raise InvalidRequest(f"{path}: the JSON is nested too deeply", param=path) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise invalid(path, f"invalid JSON: {error}") from None
+
+
+def repaired(body: bytes) -> bytes:
+    """The same JSON with every lone surrogate replaced, for pieces that are decoded later than the body is."""
+    return _ESCAPE.sub(_replace_lone_surrogate, body) if _SURROGATE.search(body) else body
+
+
+def _refusal(text: str, under: str = "") -> InvalidRequest | UnsupportedFeature:
     """A decoder's complaint as an error of ours, with the path in the vendors' spelling."""
     found = _AT.fullmatch(text)
     what, path = (found["what"], _wire_path(found["path"])) if found else (text, "")
+    path = f"{under}.{path}".strip(".")
     missing = _MISSING.fullmatch(what)
     if missing:
         return invalid(f"{path}.{missing['name']}".lstrip("."), "Field required")

@@ -23,6 +23,15 @@ def json_text(text: str) -> bytes:
     return encoded
 
 
+def one_line(json: bytes) -> bytes:
+    """The same JSON (compact already) without the line breaks that `json_text` keeps out."""
+    if not json.isascii():
+        for raw, escape in _LINE_BREAK_BYTES:
+            if raw in json:
+                json = json.replace(raw, escape)
+    return json
+
+
 def event(name: str, data: bytes) -> bytes:
     """A named event. `data` is one line of JSON."""
     return b"event: %b\ndata: %b\n\n" % (name.encode("ascii"), data)

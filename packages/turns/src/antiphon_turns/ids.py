@@ -6,7 +6,7 @@ import re
 
 TAG_BYTES = 10
 _CALL = re.compile(r"call([a-z2-7]{16})([0-9]{1,6})", re.ASCII)
-_CARRIER = re.compile(r"antiphon\.([a-z2-7]{16})\.([0-9]{1,6})", re.ASCII)
+_CARRIER = re.compile(r"antiphon\.([a-z2-7]{16})\.([0-9]{1,6})(?:\.([A-Za-z0-9_-]+))?", re.ASCII)
 
 
 def turn_tag(random: bytes) -> str:
@@ -32,12 +32,18 @@ def split_call_id(wire_id: str) -> tuple[str, int] | None:
     return (found[1], int(found[2])) if found else None
 
 
-def carrier(tag: str, index: int) -> str:
-    """The value a reasoning segment carries until seals exist: turn tag + segment index."""
-    return f"antiphon.{tag}.{index}"
+def carrier(tag: str, index: int, seal: str = "") -> str:
+    """The value a reasoning segment carries: turn tag, segment index and, if there is one, the seal (base64url text)."""
+    return f"antiphon.{tag}.{index}.{seal}" if seal else f"antiphon.{tag}.{index}"
 
 
 def split_carrier(value: str) -> tuple[str, int] | None:
-    """(turn tag, segment index) of one of our carriers, None for anything else."""
+    """(turn tag, segment index) of one of our carriers, sealed or not; None for anything else. Neither is proved by this."""
     found = _CARRIER.fullmatch(value)
     return (found[1], int(found[2])) if found else None
+
+
+def seal_of(value: str) -> str:
+    """The seal within one of our carriers; "" where there is none."""
+    found = _CARRIER.fullmatch(value)
+    return (found[3] or "") if found else ""

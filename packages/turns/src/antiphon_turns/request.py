@@ -65,6 +65,13 @@ class OutputFormat(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
 
 
+class ReplayWish(msgspec.Struct, frozen=True, kw_only=True):
+    """How much past reasoning the client wants in the prompt: None = what the family's policy says, "all", or that of the
+    last N assistant turns. Data for the replay policy."""
+
+    turns: int | Literal["all"] | None = None
+
+
 class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     """None = the engine's default. `stop` strings are ours (matched in visible text), never the engine's. `top_logprobs`: None = no
     probabilities, 0 = those of the sampled tokens, N = also the N most likely ones."""
@@ -115,7 +122,8 @@ Surface = Literal["messages", "chat", "responses", "completions"]
 
 class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request for one turn. `template_kwargs` holds the client's chat_template_kwargs (whitelisted later);
-    `ignored` names the unknown fields that were accepted."""
+    `ignored` names the unknown fields that were accepted. `prompt`, where it is set, is the whole prompt as text or token ids:
+    no template is used, and the answer is plain text."""
 
     surface: Surface
     model: str
@@ -124,7 +132,9 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     tool_choice: ToolChoice = ToolChoice()
     output: OutputFormat | None = None
     thinking: Thinking = Thinking()
+    replay: ReplayWish = ReplayWish()
     sampling: Sampling = Sampling()
+    prompt: str | tuple[int, ...] | None = None
     hints: AgentHints = AgentHints()
     template_kwargs: dict[str, Any] = {}
     session: str | None = None

@@ -8,13 +8,15 @@ from antiphon_protocols import body as wire_body
 from antiphon_protocols.body import invalid, refuse
 from antiphon_protocols.chat import wire
 from antiphon_protocols.chat.history import read_messages
-from antiphon_protocols.nvext import Dispatch, agent_hints
+from antiphon_protocols.nvext import Dispatch, ReasoningFields, ResponseFields, agent_hints, response_fields
 from antiphon_protocols.sessions import session_id
 from antiphon_turns.gate import ArgumentStreaming
-from antiphon_turns.request import Sampling, Thinking, Tool, ToolChoice, TurnRequest
+from antiphon_turns.request import OutputFormat, Sampling, Thinking, Tool, ToolChoice, TurnRequest
 
 _DECODER = msgspec.json.Decoder(wire.WireRequest)
 _KNOWN = frozenset(field.encode_name for field in msgspec.structs.fields(wire.WireRequest)) | wire.ACCEPTED
+MAX_TOP_LOGPROBS = 20
+
 _MODES: dict[str, ToolChoice] = {
     "auto": ToolChoice(mode="auto"),
     "none": ToolChoice(mode="none"),
@@ -24,12 +26,16 @@ _MODES: dict[str, ToolChoice] = {
 
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     """`include_usage` asks for the usage chunk; `dispatch` names the typed events the request asks for;
-    `argument_streaming` is None unless the request asks."""
+    `argument_streaming` and `reasoning_fields` are None unless the request asks. `n` turns over the one prompt are wanted. `fields`:
+    what the answer tells of how it was served."""
 
     turn: TurnRequest
+    n: int = 1
     include_usage: bool = False
     dispatch: frozenset[Dispatch] = frozenset()
     argument_streaming: ArgumentStreaming | None = None
+    reasoning_fields: ReasoningFields | None = None
+    fields: ResponseFields = frozenset()
 
 
 def ingest(body: bytes, headers: Mapping[str, str]) -> ChatRequest:
@@ -43,6 +49,7 @@ def ingest(body: bytes, headers: Mapping[str, str]) -> ChatRequest:
         messages=read_messages(request.messages),
         tools=tools,
         tool_choice=_tool_choice(request, tools),
+        output=_output(request.response_format),
         thinking=_thinking(request.reasoning_effort),
         sampling=_sampling(request),
         hints=agent_hints(request.nvext, headers),
@@ -54,9 +61,12 @@ def ingest(body: bytes, headers: Mapping[str, str]) -> ChatRequest:
     nvext = request.nvext
     return ChatRequest(
         turn=turn,
+        n=1 if request.n is None else request.n,
         include_usage=bool(request.stream_options and request.stream_options.include_usage),
         dispatch=frozenset((nvext and nvext.dispatch) or ()),
         argument_streaming=nvext.argument_streaming if nvext else None,
+        reasoning_fields=nvext.reasoning_fields if nvext else None,
+        fields=response_fields(nvext, headers),
     )
 
 
@@ -66,12 +76,25 @@ def _refuse_unsupported(request: wire.WireRequest) -> None:
     for name, instead in wire.REFUSED.items():
         if wire_body.is_set(getattr(request, name)):
             raise refuse(name, instead)
-    if request.n is not None and request.n != 1:
-        raise refuse("n", "only one choice a request is supported")
+    wire_body.check_positive("n", request.n)
     if request.modalities and request.modalities != ["text"]:
         raise refuse("modalities", "only text output is supported")
-    if request.response_format and request.response_format.type != "text":
-        raise refuse("response_format", f"type {request.response_format.type[:80]!r} is not supported, only 'text' is")
+
+
+def _output(wanted: wire.ResponseFormat | None) -> OutputFormat | None:
+    if wanted is None or wanted.type == "text":
+        return None
+    if wanted.type == "json_object":
+        return OutputFormat()
+    if wanted.type != "json_schema":
+        raise refuse("response_format.type", f"{wanted.type[:80]!r} is not one of 'text', 'json_object', 'json_schema'")
+    form = wanted.json_schema
+    if form is None:
+        raise invalid("response_format.json_schema", "Field required")
+    schema = bytes(form.schema).decode() if isinstance(form.schema, msgspec.Raw) else "{}"
+    if not schema.startswith("{"):
+        raise invalid("response_format.json_schema.schema", "must be a JSON schema object")
+    return OutputFormat(schema=schema, name=form.name)
 
 
 def _tools(tools: list[wire.WireTool]) -> tuple[Tool, ...]:
@@ -83,7 +106,7 @@ def _tools(tools: list[wire.WireTool]) -> tuple[Tool, ...]:
             raise refuse(f"{path}.type", f"{tool.type[:80]!r} tools are not supported, only functions are")
         function = tool.function
         if function is None and tool.name is not None:
-            function = wire.WireFunction(tool.name, tool.description, tool.parameters)
+            function = wire.WireFunction(tool.name, tool.description, tool.parameters, tool.strict)
         if function is None:
             raise invalid(f"{path}.function", "Field required")
         if not function.name:
@@ -98,11 +121,12 @@ def _tools(tools: list[wire.WireTool]) -> tuple[Tool, ...]:
 def _tool(function: wire.WireFunction, path: str) -> Tool:
     """A function without parameters, or with null, takes none."""
     schema = bytes(function.parameters).decode() if isinstance(function.parameters, msgspec.Raw) else "null"
+    strict = bool(function.strict)
     if schema == "null":
-        return Tool(name=function.name, description=function.description)
+        return Tool(name=function.name, description=function.description, strict=strict)
     if not schema.startswith("{"):
         raise invalid(f"{path}.function.parameters", "must be a JSON schema object")
-    return Tool(name=function.name, description=function.description, parameters=schema)
+    return Tool(name=function.name, description=function.description, parameters=schema, strict=strict)
 
 
 def _tool_choice(request: wire.WireRequest, tools: tuple[Tool, ...]) -> ToolChoice:
@@ -152,4 +176,15 @@ def _sampling(request: wire.WireRequest) -> Sampling:
         presence_penalty=request.presence_penalty,
         frequency_penalty=request.frequency_penalty,
         stop=stops,
+        top_logprobs=_top_logprobs(request),
     )
+
+
+def _top_logprobs(request: wire.WireRequest) -> int | None:
+    top = request.top_logprobs
+    wire_body.check_range("top_logprobs", top, 0, MAX_TOP_LOGPROBS)
+    if not request.logprobs:
+        if top:
+            raise invalid("top_logprobs", "needs logprobs to be true")
+        return None
+    return top or 0

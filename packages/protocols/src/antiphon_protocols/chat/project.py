@@ -10,18 +10,23 @@ import msgspec
 
 from antiphon_protocols import sse
 from antiphon_protocols.chat.errors import error_event
+from antiphon_protocols.choices import shown_logprob, stream_end, whole_body
+from antiphon_protocols.nvext import ResponseFields, merge_metadata, shown_metadata
 from antiphon_turns.errors import AntiphonError, InternalError
 from antiphon_turns.events import (
     CallReady,
     Event,
+    SampledLogprob,
     SegmentDelta,
     SegmentEnd,
     SegmentKind,
     SegmentStart,
     StopReason,
+    TokenLogprob,
+    TokenLogprobs,
     TurnEnd,
+    TurnMetadata,
     TurnStart,
-    Usage,
 )
 
 KEEPALIVE = sse.comment("keepalive")
@@ -38,19 +43,30 @@ _KEYS: dict[SegmentKind, bytes] = {"text": b"content", "reasoning": b"reasoning_
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """`created`: Unix time in seconds. `tool_dispatch` and `reasoning_dispatch` add the typed side events."""
+    """`created`: Unix time in seconds. `tool_dispatch` and `reasoning_dispatch` add the typed side events. `mirror_reasoning`: the
+    reasoning under the key `reasoning` too. `logprobs`: the client asked for them. `fields`: what `nvext` tells."""
 
     created: int
     include_usage: bool = False
     tool_dispatch: bool = False
     reasoning_dispatch: bool = False
+    mirror_reasoning: bool = False
+    logprobs: bool = False
+    fields: ResponseFields = frozenset()
 
 
 class Projector:
-    """One turn on the wire. Push every event behind the call gate; `body` is there after TurnEnd."""
+    """One turn on the wire. Push every event behind the call gate; `body` is there after TurnEnd. As one of several choices (`answer_id`
+    is then the id of them all) it leaves the end of the stream to `Choices`."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, *, index: int = 0, answer_id: str | None = None) -> None:
         self._options = options
+        self._index = index
+        self._answer_id = answer_id
+        self._nvext: dict[str, object] = {}
+        self._due: list[SampledLogprob] = []
+        self._logprobs: list[dict[str, Any]] = []
+        self._rich = False
         self._head: dict[str, Any] = {}
         self._open = b""
         self._kind: SegmentKind = "text"
@@ -67,6 +83,8 @@ class Projector:
             self._segment.append(event.text)
             if self._prefix is None:
                 return self._first_delta(event.text)
+            if self._rich:
+                return self._rich_delta(event.text)
             return self._prefix + sse.json_text(event.text) + self._suffix
         match event:
             case SegmentStart():
@@ -78,8 +96,13 @@ class Projector:
                 return self._dispatch("tool_call", {"index": len(self._calls) - 1, **self._calls[-1]})
             case TurnStart():
                 return self._turn_start(event)
+            case TokenLogprobs() if self._options.logprobs:
+                self._due.extend(event.tokens)
+                return b""
             case TurnEnd() if event.stop_reason in _FINISH_REASONS:
                 return self._turn_end(event)
+            case TurnMetadata() if self._options.fields:
+                return self._metadata(event)
             case _:
                 return b""
 
@@ -93,31 +116,50 @@ class Projector:
 
     def body(self) -> bytes:
         """The unary answer. Raises InternalError before a TurnEnd that can be projected."""
-        if self._end is None:
-            raise InternalError("the turn has not ended")
+        choice = self.choice()
+        return whole_body(self._head, "chat.completion", [choice], self._ended().usage, self._nvext)
+
+    def head(self) -> dict[str, Any]:
+        """What is the same in all chunks."""
+        return self._head
+
+    def nvext(self) -> dict[str, object]:
+        """What became known of how the turn was served, as far as the client asked."""
+        return self._nvext
+
+    def choice(self) -> dict[str, Any]:
+        """The choice as the unary body shows it. Raises InternalError before a TurnEnd that can be projected."""
+        finish = _FINISH_REASONS[self._ended().stop_reason]
         text, reasoning = "".join(self._texts["text"]), "".join(self._texts["reasoning"])
         message: dict[str, Any] = {"role": "assistant", "content": text or (None if self._calls else ""), "refusal": None}
         if reasoning:
             message["reasoning_content"] = reasoning
+            if self._options.mirror_reasoning:
+                message["reasoning"] = reasoning
         if self._calls:
             message["tool_calls"] = self._calls
-        finish = _FINISH_REASONS[self._end.stop_reason]
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
-        head = {**self._head, "object": "chat.completion"}
-        return msgspec.json.encode({**head, "choices": [choice], "usage": _usage(self._end.usage)})
+        logprobs = {"content": self._logprobs, "refusal": None} if self._logprobs else None
+        return {"index": self._index, "message": message, "logprobs": logprobs, "finish_reason": finish}
+
+    def _ended(self) -> TurnEnd:
+        if self._end is None:
+            raise InternalError("the turn has not ended")
+        return self._end
 
     def _turn_start(self, event: TurnStart) -> bytes:
         self._head = {
-            "id": f"chatcmpl-{event.turn_tag}",
+            "id": f"chatcmpl-{self._answer_id or event.turn_tag}",
             "object": "chat.completion.chunk",
             "created": self._options.created,
             "model": event.model,
         }
-        self._open = b"data: " + msgspec.json.encode(self._head)[:-1] + b',"choices":[{"index":0,"delta":'
+        self._open = b"data: " + msgspec.json.encode(self._head)[:-1] + b',"choices":[{"index":%d,"delta":' % self._index
         return self._open + b'{"role":"assistant"}' + _OPEN_END
 
     def _segment_start(self, event: SegmentStart) -> None:
         self._kind, self._prefix, self._segment = event.kind, None, []
+        options = self._options
+        self._rich = (options.mirror_reasoning and event.kind == "reasoning") or (options.logprobs and event.kind == "text")
         if event.kind == "tool_call":
             function = {"name": event.name, "arguments": ""}
             self._calls.append({"id": event.call_id, "type": "function", "function": function})
@@ -130,7 +172,20 @@ class Projector:
             return b""
         self._prefix = self._open + b'{"%b":' % _KEYS[self._kind]
         self._suffix = b"}" + _OPEN_END
-        return self._prefix + sse.json_text("".join(self._segment)) + self._suffix
+        text = "".join(self._segment)
+        return self._rich_delta(text) if self._rich else self._prefix + sse.json_text(text) + self._suffix
+
+    def _rich_delta(self, text: str) -> bytes:
+        """A delta with more than its text: reasoning under both keys, or text with the probabilities of its tokens."""
+        said = (self._prefix or b"") + sse.json_text(text)
+        if self._kind == "reasoning":
+            return said + b',"reasoning":' + sse.json_text(text) + self._suffix
+        if not self._due:
+            return said + self._suffix
+        content = [_logprob_entry(token) for token in self._due]
+        self._logprobs += content
+        self._due = []
+        return said + b'},"logprobs":' + msgspec.json.encode({"content": content, "refusal": None}) + _OPEN_END
 
     def _call_head(self, arguments: str) -> bytes:
         index = len(self._calls) - 1
@@ -158,25 +213,27 @@ class Projector:
     def _dispatch(self, what: str, value: object) -> bytes:
         """A typed side event: this call, or this piece of reasoning, is whole now."""
         name, key = ("tool_call_dispatch", "tool_call") if what == "tool_call" else ("reasoning_dispatch", "reasoning_content")
-        return sse.event(name, msgspec.json.encode({**self._head, "choices": [], "choice_index": 0, key: value}))
+        return sse.event(name, msgspec.json.encode({**self._head, "choices": [], "choice_index": self._index, key: value}))
 
     def _turn_end(self, event: TurnEnd) -> bytes:
         self._end = event
         delta = b"{}" if self._calls or self._texts["text"] else b'{"content":""}'
         finish = _FINISH_REASONS[event.stop_reason].encode()
         out = self._open + delta + b',"finish_reason":"%b"}]}\n\n' % finish
-        if self._options.include_usage:
-            out += sse.data(msgspec.json.encode({**self._head, "choices": [], "usage": _usage(event.usage)}))
-        return out + sse.DONE
+        if self._answer_id is not None:
+            return out
+        return out + stream_end(self._head, event.usage if self._options.include_usage else None)
+
+    def _metadata(self, event: TurnMetadata) -> bytes:
+        """Rides on an ordinary chunk that says nothing else."""
+        news = shown_metadata(event, self._options.fields)
+        merge_metadata(self._nvext, news)
+        return self._open + b'{},"finish_reason":null}],"nvext":' + msgspec.json.encode(news) + b"}\n\n" if news else b""
 
 
-def _usage(usage: Usage) -> dict[str, Any]:
-    counts: dict[str, Any] = {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.output_tokens,
-        "total_tokens": usage.prompt_tokens + usage.output_tokens,
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-    }
-    if usage.cached_tokens is not None:
-        counts["prompt_tokens_details"] = {"cached_tokens": usage.cached_tokens}
-    return counts
+def _logprob_entry(token: SampledLogprob) -> dict[str, Any]:
+    return {**_one_logprob(token.sampled), "top_logprobs": [_one_logprob(other) for other in token.top]}
+
+
+def _one_logprob(token: TokenLogprob) -> dict[str, Any]:
+    return {"token": token.token, "logprob": shown_logprob(token), "bytes": list(token.token_bytes)}

@@ -48,6 +48,7 @@ class WireFunction(msgspec.Struct, frozen=True):
     name: str
     description: str | None = None
     parameters: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    strict: bool | None = None
 
 
 class WireTool(msgspec.Struct, frozen=True):
@@ -58,6 +59,7 @@ class WireTool(msgspec.Struct, frozen=True):
     name: str | None = None
     description: str | None = None
     parameters: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    strict: bool | None = None
 
 
 class NamedFunction(msgspec.Struct, frozen=True):
@@ -73,8 +75,14 @@ class StreamOptions(msgspec.Struct, frozen=True):
     include_usage: bool | None = None
 
 
+class JsonSchema(msgspec.Struct, frozen=True):
+    name: str | None = None
+    schema: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
 class ResponseFormat(msgspec.Struct, frozen=True):
     type: str
+    json_schema: JsonSchema | None = None
 
 
 class WireRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,8 +112,8 @@ class WireRequest(msgspec.Struct, frozen=True, kw_only=True):
     nvext: Nvext | None = None
     functions: Any = None
     function_call: Any = None
-    logprobs: Any = None
-    top_logprobs: Any = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
     logit_bias: Any = None
     audio: Any = None
     moderation: Any = None
@@ -122,8 +130,6 @@ ACCEPTED = frozenset(
         "prompt_cache_retention",
         "prompt_cache_options",
         "safety_identifier",
-        "prediction",
-        "verbosity",
     }
 )
 """Known fields that change nothing here."""
@@ -131,8 +137,6 @@ ACCEPTED = frozenset(
 REFUSED: dict[str, str] = {
     "functions": "use tools instead",
     "function_call": "use tool_choice instead",
-    "logprobs": "log probabilities are not available",
-    "top_logprobs": "log probabilities are not available",
     "logit_bias": "not supported by this server; leave the field out",
     "audio": "audio output is not supported",
     "moderation": "not supported by this server; leave the field out",

@@ -7,25 +7,32 @@ import msgspec
 from antiphon_protocols import body as wire_body
 from antiphon_protocols.body import invalid, refuse
 from antiphon_protocols.messages import wire
+from antiphon_protocols.messages.content import Notes
+from antiphon_protocols.messages.context import read_output, read_replay
 from antiphon_protocols.messages.history import read_messages
-from antiphon_protocols.nvext import agent_hints
+from antiphon_protocols.messages.tools import read_tool_choice, read_tools
+from antiphon_protocols.nvext import ResponseFields, agent_hints, response_fields
 from antiphon_protocols.sessions import session_id
 from antiphon_turns.errors import UnsupportedFeature
 from antiphon_turns.gate import ArgumentStreaming
-from antiphon_turns.request import Sampling, Thinking, Tool, ToolChoice, TurnRequest
+from antiphon_turns.request import Sampling, Thinking, TurnRequest
 
 _DECODER = msgspec.json.Decoder(wire.WireRequest)
 _KNOWN = frozenset(field.encode_name for field in msgspec.structs.fields(wire.WireRequest)) | wire.ACCEPTED
 
 
 class MessagesRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """`display` is the client's wish for thinking text (summarized, omitted, updates, ...); `betas` are the names of the
-    `anthropic-beta` header; `argument_streaming` is None unless the request asks."""
+    """`display` is the client's wish for thinking text: "omitted" withholds it where a carrier can stand for it; "summarized" and
+    "updates" get the text itself, because it is not too long for anyone here. `betas` are the names of the `anthropic-beta` header;
+    `argument_streaming` is None unless the request asks. `manages_context`: the answer reports what was edited. `fields`: what the
+    answer tells of how it was served."""
 
     turn: TurnRequest
     display: str | None = None
     betas: tuple[str, ...] = ()
     argument_streaming: ArgumentStreaming | None = None
+    manages_context: bool = False
+    fields: ResponseFields = frozenset()
 
 
 def ingest(body: bytes, headers: Mapping[str, str]) -> MessagesRequest:
@@ -39,6 +46,8 @@ def ingest(body: bytes, headers: Mapping[str, str]) -> MessagesRequest:
         display=request.thinking.display if request.thinking else None,
         betas=tuple(name.strip() for name in betas.split(",") if name.strip()),
         argument_streaming=request.nvext.argument_streaming if request.nvext else None,
+        manages_context=request.context_management is not None,
+        fields=response_fields(request.nvext, headers),
     )
 
 
@@ -50,24 +59,25 @@ def ingest_count(body: bytes, headers: Mapping[str, str]) -> TurnRequest:
 
 def _turn(request: wire.WireRequest, names: tuple[str, ...], headers: Mapping[str, str]) -> TurnRequest:
     _refuse_unsupported(request)
-    tools, not_offered = _tools(request.tools or [])
-    ignored = [*wire_body.unknown_fields(names, _KNOWN), *not_offered]
-    config = request.output_config
-    if config and config.format is not None:
-        ignored.append("output_config.format")
+    tools, not_offered = read_tools(request.tools or [])
+    replay, not_edited = read_replay(request.context_management)
+    notes = Notes()
+    messages = read_messages(request, tools, notes)
     user_id = request.metadata.user_id if request.metadata else None
     return TurnRequest(
         surface="messages",
         model=request.model,
-        messages=read_messages(request, tools),
+        messages=messages,
         tools=tools,
-        tool_choice=_tool_choice(request.tool_choice, tools),
-        thinking=_thinking(request.thinking, config.effort if config else None),
+        tool_choice=read_tool_choice(request.tool_choice, tools),
+        output=read_output(request),
+        thinking=_thinking(request.thinking, request.output_config.effort if request.output_config else None),
+        replay=replay,
         sampling=_sampling(request),
         hints=agent_hints(request.nvext, headers),
         session=session_id(headers, user_id=user_id),
         stream=bool(request.stream),
-        ignored=tuple(ignored),
+        ignored=(*wire_body.unknown_fields(names, _KNOWN), *not_offered, *not_edited, *wire_body.safe_names(notes.names)),
     )
 
 
@@ -88,46 +98,6 @@ def _no_threads(thread: dict[str, object]) -> UnsupportedFeature:
     else:
         details = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
     return UnsupportedFeature("thread: server-side threads are not supported; send the whole history", param="thread", details=details)
-
-
-def _tools(tools: list[wire.WireTool]) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
-    """Function tools in client order, and the names of server tools, which are accepted and not offered."""
-    offered: list[Tool] = []
-    not_offered: list[str] = []
-    seen: set[str] = set()
-    for index, tool in enumerate(tools):
-        path = f"tools.{index}"
-        if not tool.name:
-            raise invalid(f"{path}.name", "must not be empty")
-        if tool.name in seen:
-            raise invalid(f"{path}.name", f"tool names must be unique, {tool.name!r} is there twice")
-        seen.add(tool.name)
-        if isinstance(tool.input_schema, msgspec.Raw):
-            schema = bytes(tool.input_schema).decode()
-            if not schema.startswith("{"):
-                raise invalid(f"{path}.input_schema", "must be a JSON schema object")
-            deferred = bool(tool.defer_loading)
-            offered.append(Tool(name=tool.name, description=tool.description, parameters=schema, deferred=deferred))
-        elif tool.type in (None, "custom"):
-            raise invalid(f"{path}.input_schema", "Field required")
-        else:
-            not_offered.append(f"{path}.{tool.type}")
-    return tuple(offered), wire_body.safe_names(not_offered)
-
-
-def _tool_choice(choice: wire.WireToolChoice | None, tools: tuple[Tool, ...]) -> ToolChoice:
-    if choice is None:
-        return ToolChoice()
-    parallel = not choice.disable_parallel_tool_use
-    if choice.type == "tool":
-        if choice.name is None:
-            raise invalid("tool_choice.name", "Field required")
-        if all(tool.name != choice.name for tool in tools):
-            raise invalid("tool_choice.name", f"no function tool named {choice.name!r} is in tools")
-        return ToolChoice(mode="named", name=choice.name, parallel=parallel)
-    if choice.type == "any" and not tools:
-        raise invalid("tool_choice", "type 'any' needs at least one function tool in tools")
-    return ToolChoice(mode=choice.type, parallel=parallel)
 
 
 def _thinking(thinking: wire.WireThinking | None, effort: str | None) -> Thinking:

@@ -4,7 +4,8 @@ Grammar, as strict clients check it::
 
     message_start ( content_block_start content_block_delta+ [signature_delta] content_block_stop )* message_delta message_stop
 
-Block indices are dense; `ping` may stand anywhere.
+Block indices are dense; `ping` may stand anywhere. What a client asked to be told of how its turn was served rides on a `ping` as
+the extra key `nvext`: clients ignore keys they do not know, but not every one survives an event it does not know.
 """
 
 from typing import Any, Literal
@@ -15,8 +16,20 @@ from antiphon_protocols import sse
 from antiphon_protocols.history import is_object
 from antiphon_protocols.messages.errors import error_event
 from antiphon_protocols.messages.wire import ZERO_WIDTH
+from antiphon_protocols.nvext import ResponseFields, merge_metadata, shown_metadata
 from antiphon_turns.errors import AntiphonError, InternalError
-from antiphon_turns.events import Event, SegmentDelta, SegmentEnd, SegmentKind, SegmentStart, StopReason, TurnEnd, TurnStart, Usage
+from antiphon_turns.events import (
+    Event,
+    SegmentDelta,
+    SegmentEnd,
+    SegmentKind,
+    SegmentStart,
+    StopReason,
+    TurnEnd,
+    TurnMetadata,
+    TurnStart,
+    Usage,
+)
 
 PING = sse.event("ping", b'{"type": "ping"}')
 NO_CARRIER = "antiphon"
@@ -35,10 +48,13 @@ _DELTA_END = b"}}\n\n"
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """`reasoning` "carrier" sends a zero-width character in place of every reasoning text and leaves its meaning to
-    the carrier: only for carriers that hold the reasoning. `request_id` is named in in-band errors."""
+    the carrier: only for carriers that hold the reasoning. `request_id` is named in in-band errors. `manages_context`: report the
+    context edits. `fields`: what `nvext` tells."""
 
     reasoning: Literal["text", "carrier"] = "text"
     request_id: str | None = None
+    manages_context: bool = False
+    fields: ResponseFields = frozenset()
 
 
 class Projector:
@@ -48,6 +64,10 @@ class Projector:
         options = options or Options()
         self._hide_reasoning = options.reasoning == "carrier"
         self._request_id = options.request_id
+        self._fields = options.fields
+        self._nvext: dict[str, object] = {}
+        # No edit the protocol knows takes place here; a client that asked for some reads that from the empty list.
+        self._managed: dict[str, Any] = {"context_management": {"applied_edits": []}} if options.manages_context else {}
         self._message: dict[str, Any] = {}
         self._content: list[dict[str, Any]] = []
         self._kind: SegmentKind = "text"
@@ -71,6 +91,8 @@ class Projector:
                 return self._turn_start(event)
             case TurnEnd() if event.stop_reason in _STOP_REASONS:
                 return self._turn_end(event)
+            case TurnMetadata() if self._fields:
+                return self._metadata(event)
             case _:
                 return b""
 
@@ -86,7 +108,7 @@ class Projector:
         """The unary answer. Raises InternalError before a TurnEnd that can be projected."""
         if not self._ended:
             raise InternalError("the turn has not ended")
-        return msgspec.json.encode(self._message)
+        return msgspec.json.encode({**self._message, "nvext": self._nvext} if self._nvext else self._message)
 
     def _turn_start(self, event: TurnStart) -> bytes:
         self._message = {
@@ -161,9 +183,14 @@ class Projector:
     def _turn_end(self, event: TurnEnd) -> bytes:
         self._ended = True
         end = {"stop_reason": _STOP_REASONS[event.stop_reason], "stop_sequence": event.stop_sequence}
-        usage = _usage(event.usage)
-        self._message.update(end, usage=usage)
-        return _wire({"type": "message_delta", "delta": end, "usage": usage}) + _wire({"type": "message_stop"})
+        usage = {**_usage(event.usage), "output_tokens_details": {"thinking_tokens": event.usage.reasoning_tokens}}
+        self._message.update(end, usage=usage, **self._managed)
+        return _wire({"type": "message_delta", "delta": end, "usage": usage, **self._managed}) + _wire({"type": "message_stop"})
+
+    def _metadata(self, event: TurnMetadata) -> bytes:
+        news = shown_metadata(event, self._fields)
+        merge_metadata(self._nvext, news)
+        return _wire({"type": "ping", "nvext": news}) if news else b""
 
 
 def count_body(prompt_tokens: int) -> bytes:
@@ -171,13 +198,14 @@ def count_body(prompt_tokens: int) -> bytes:
     return msgspec.json.encode({"input_tokens": prompt_tokens})
 
 
-def _usage(usage: Usage) -> dict[str, int]:
-    """The vendor's four counts: the first three add up to the whole prompt."""
-    cached = usage.cached_tokens or 0
+def _usage(usage: Usage) -> dict[str, Any]:
+    """The vendor's counts: the prompt's add up to the whole prompt. What was cached is left out while the engine has not said."""
+    if usage.cached_tokens is None:
+        return {"input_tokens": usage.prompt_tokens, "output_tokens": usage.output_tokens}
     return {
-        "input_tokens": usage.prompt_tokens - cached,
+        "input_tokens": usage.prompt_tokens - usage.cached_tokens,
         "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": cached,
+        "cache_read_input_tokens": usage.cached_tokens,
         "output_tokens": usage.output_tokens,
     }
 
