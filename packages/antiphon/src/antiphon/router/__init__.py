@@ -1,0 +1,1 @@
+"""Which worker serves a prompt: pure functions over plain data. Sockets, clocks and processes are outside."""

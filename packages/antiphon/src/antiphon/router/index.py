@@ -1,0 +1,113 @@
+"""Who holds which block: hash -> set of workers, as bits of one integer."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+_CHECKS = 4
+
+
+class PrefixIndex:
+    """Workers are named by text. `max_blocks` bounds the number of different hashes; beyond it the ones stored longest ago
+    go first, since a worker that still holds them will say so again. Not safe to share between threads."""
+
+    def __init__(self, max_blocks: int = 4_000_000) -> None:
+        self._max = max_blocks
+        self._holders: dict[int, int] = {}
+        self._bits: dict[str, int] = {}
+        self._names: dict[int, str] = {}
+        self._free: list[int] = []
+        self.evicted = 0
+
+    def __len__(self) -> int:
+        return len(self._holders)
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """Workers that anything is known of."""
+        return tuple(self._bits)
+
+    def store(self, worker: str, hashes: Iterable[int]) -> None:
+        """The worker holds these blocks now. Storing twice changes nothing."""
+        bit = self._bit(worker)
+        holders = self._holders
+        for block in hashes:
+            holders[block] = holders.get(block, 0) | bit
+        while len(holders) > self._max:
+            del holders[next(iter(holders))]
+            self.evicted += 1
+
+    def remove(self, worker: str, hashes: Iterable[int]) -> None:
+        """The worker holds these blocks no longer."""
+        bit = self._bits.get(worker)
+        if bit is None:
+            return
+        holders = self._holders
+        for block in hashes:
+            left = holders.get(block, 0) & ~bit
+            if left:
+                holders[block] = left
+            else:
+                holders.pop(block, None)
+
+    def clear(self, worker: str) -> None:
+        """The worker holds nothing."""
+        bit = self._bits.pop(worker, None)
+        if bit is None:
+            return
+        self._holders = {block: left for block, holders in self._holders.items() if (left := holders & ~bit)}
+        self._free.append(bit)
+
+    def holds(self, worker: str, block: int) -> bool:
+        """Whether the worker is known to hold this block."""
+        return bool(self._holders.get(block, 0) & self._bits.get(worker, 0))
+
+    def depths(self, hashes: Sequence[int]) -> dict[str, int]:
+        """For each worker that holds a beginning of the prompt, how many of its blocks, from the first on.
+
+        Divide and conquer over all workers at once: a worker holds the blocks of a prefix without gaps, but for engines that
+        drop a block in the middle; a few places are checked for that, and where one is missing the count is made block by block.
+        """
+        if not hashes:
+            return {}
+        get = self._holders.get
+        found: dict[int, int] = {}
+        todo = [(0, len(hashes), get(hashes[0], 0))]
+        while todo:
+            low, high, mask = todo.pop()
+            # All workers of `mask` hold block `low`; none is known to hold block `high`.
+            while mask and high - low > 1:
+                middle = (low + high) // 2
+                deeper = get(hashes[middle], 0) & mask
+                if deeper == mask:
+                    low = middle
+                elif not deeper:
+                    high = middle
+                else:
+                    todo.append((middle, high, deeper))
+                    mask, high = mask & ~deeper, middle
+            if mask:
+                found[low + 1] = found.get(low + 1, 0) | mask
+        return {self._names[bit]: self._checked(hashes, depth, bit) for depth, mask in found.items() for bit in _bits(mask)}
+
+    def dump(self) -> dict[str, list[int]]:
+        """All hashes by worker, for a sibling that starts."""
+        return {worker: [block for block, holders in self._holders.items() if holders & bit] for worker, bit in self._bits.items()}
+
+    def _checked(self, hashes: Sequence[int], depth: int, bit: int) -> int:
+        step = max(depth // _CHECKS, 1)
+        if all(self._holders.get(hashes[place], 0) & bit for place in range(0, depth, step)):
+            return depth
+        return next((place for place in range(depth) if not self._holders.get(hashes[place], 0) & bit), depth)
+
+    def _bit(self, worker: str) -> int:
+        bit = self._bits.get(worker)
+        if bit is None:
+            bit = self._bits[worker] = self._free.pop() if self._free else 1 << len(self._bits)
+            self._names[bit] = worker
+        return bit
+
+
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        bit = mask & -mask
+        yield bit
+        mask ^= bit

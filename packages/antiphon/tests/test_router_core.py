@@ -1,0 +1,323 @@
+"""The router's pure parts: hashes, index, events, cost, queue, affinity."""
+
+import random
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from antiphon.router.affinity import home_of
+from antiphon.router.cost import CostWeights, Load, Overlap, cost, decide
+from antiphon.router.feed import WorkerFeed
+from antiphon.router.hashing import HashChains, extend, root_of
+from antiphon.router.index import PrefixIndex
+from antiphon.router.kv_events import AllCleared, BlockRemoved, BlockStored, read_batch
+from antiphon.router.predicted import PredictedIndex
+from antiphon.router.queue import Waiting, WaitingQueue
+
+BLOCK = 4
+
+
+def ids(count: int, start: int = 0) -> list[int]:
+    return list(range(start, start + count))
+
+
+def chain(tokens: list[int], salt: str = "") -> list[int]:
+    return extend(tokens, root_of(salt), BLOCK)
+
+
+# -- hashes ----------------------------------------------------------------------------------------------------------
+
+
+def test_hashes_are_chained_and_salted() -> None:
+    one, other = chain(ids(12)), chain([9, *ids(11, start=1)])
+    assert len(one) == 3 and not set(one) & set(other)
+    assert chain(ids(15)) == one
+    assert not set(chain(ids(12), "tenant")) & set(one)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 2), max_size=40), min_size=1, max_size=6))
+def test_remembered_chains_equal_fresh_ones(prompts: list[list[int]]) -> None:
+    chains = HashChains(BLOCK, max_tokens=100)
+    for prompt in prompts:
+        assert chains.of("s", prompt) == chain(prompt)
+        assert chains.of("s", prompt, "salt") == chain(prompt, "salt")
+
+
+# -- index -----------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 40), st.lists(st.integers(0, 40), min_size=1, max_size=9))
+def test_depths_are_those_of_a_linear_search(length: int, depths: list[int]) -> None:
+    index, hashes = PrefixIndex(), chain(ids(4 * length))
+    for number, depth in enumerate(depths):
+        index.store(f"w{number}", hashes[:depth])
+    expected = {f"w{n}": min(depth, length) for n, depth in enumerate(depths) if min(depth, length)}
+    assert index.depths(hashes) == expected
+
+
+def test_a_hole_ends_the_match() -> None:
+    index, hashes = PrefixIndex(), chain(ids(400))
+    index.store("a", hashes)
+    index.remove("a", hashes[:1])
+    assert index.depths(hashes) == {}
+    index.store("b", hashes)
+    index.remove("b", hashes[25:26])
+    assert index.depths(hashes) == {"b": 25}
+
+
+def test_workers_come_and_go() -> None:
+    index, hashes = PrefixIndex(), chain(ids(40))
+    index.store("a", hashes)
+    index.store("b", hashes[:5])
+    index.clear("a")
+    assert index.depths(hashes) == {"b": 5} and len(index) == 5
+    index.store("c", hashes[:2])
+    index.store("d", hashes[:1])
+    assert index.depths(hashes) == {"b": 5, "c": 2, "d": 1}
+    assert index.dump()["c"] == hashes[:2]
+
+
+def test_the_index_is_bounded() -> None:
+    index = PrefixIndex(max_blocks=10)
+    for start in range(50):
+        index.store("a", chain(ids(8, start=start)))
+    assert len(index) == 10 and index.evicted == 90
+    assert index.depths(chain(ids(8, start=49))) == {"a": 2}
+
+
+def test_predictions_expire() -> None:
+    now = [0.0]
+    index, hashes = PredictedIndex(5, clock=lambda: now[0], max_blocks=100), chain(ids(40))
+    index.store("a", hashes)
+    now[0] = 3
+    index.store("b", hashes[:4])
+    assert index.depths(hashes) == {"a": 10, "b": 4}
+    now[0] = 6
+    assert index.depths(hashes) == {"b": 4}
+    index.clear("b")
+    assert index.depths(hashes) == {}
+
+
+# -- events ----------------------------------------------------------------------------------------------------------
+
+AS_ARRAYS = [1.5, [["BlockStored", [11, 12], None, ids(8), 4, None, "GPU"], ["BlockRemoved", [11], "GPU"], ["AllBlocksCleared"]], 3]
+AS_MAPS = [
+    1.5,
+    [
+        {"type": "BlockStored", "block_hashes": [11, 12], "parent_block_hash": None, "token_ids": ids(8), "block_size": 4, "medium": "GPU"},
+        {"type": "BlockRemoved", "block_hashes": [11], "medium": "GPU"},
+        {"type": "AllBlocksCleared"},
+    ],
+    3,
+]
+OUTER_MAP = {"ts": 1.5, "events": AS_MAPS[1], "data_parallel_rank": 3}
+
+
+@pytest.mark.parametrize("wire", [AS_ARRAYS, AS_MAPS, OUTER_MAP])
+def test_three_wire_forms_say_the_same(wire: Any) -> None:
+    batch = read_batch(msgspec.msgpack.encode(wire))
+    assert batch.rank == 3 and batch.unknown == 0
+    assert batch.events == (BlockStored((11, 12), None, ids(8), 4, "GPU"), BlockRemoved((11,), "GPU"), AllCleared())
+
+
+@pytest.mark.parametrize(
+    ("event", "salted", "full"),
+    [
+        (["BlockStored", [1], None, ids(4), 4, None, "GPU", None, "salt"], True, True),
+        ({**AS_MAPS[1][0], "extra_keys": [None, None]}, False, True),
+        ({**AS_MAPS[1][0], "extra_keys": [["salt"], None]}, True, True),
+        ({**AS_MAPS[1][0], "kv_cache_spec_kind": "sliding_window"}, False, False),
+    ],
+)
+def test_blocks_that_match_no_prompt_of_ours_are_told(event: Any, *, salted: bool, full: bool) -> None:
+    (found,) = read_batch(msgspec.msgpack.encode([0, [event]])).events
+    assert isinstance(found, BlockStored) and (found.salted, found.full_attention) == (salted, full)
+
+
+@pytest.mark.parametrize(
+    "payload", [b"", b"\xc1", msgspec.msgpack.encode(5), msgspec.msgpack.encode([1]), msgspec.msgpack.encode({"a": 1})]
+)
+def test_what_is_no_batch_is_refused(payload: bytes) -> None:
+    with pytest.raises(ValueError, match=r"not msgpack|no list"):
+        read_batch(payload)
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers(-5, 5) | st.text(max_size=3),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner),
+    )
+)
+def test_odd_events_are_counted_not_raised(event: Any) -> None:
+    batch = read_batch(msgspec.msgpack.encode([0, [event, ["BlockStored", event], {"type": "BlockStored", "block_hashes": event}]]))
+    assert batch.unknown + len(batch.events) == 3
+
+
+def stored(first: int, tokens: list[int], parent: int | None = None, size: int = BLOCK) -> list[Any]:
+    hashes = [first + n for n in range(len(tokens) // size)]
+    return ["BlockStored", hashes, parent, tokens, size, None, "GPU"]
+
+
+def batch_of(*events: Any) -> Any:
+    return read_batch(msgspec.msgpack.encode([0, list(events)]))
+
+
+class Feed:
+    def __init__(self) -> None:
+        self.device, self.host, self.said = PrefixIndex(), PrefixIndex(), []
+        self.feed = WorkerFeed("w", block_tokens=BLOCK, device=self.device, host=self.host, warn=self.said.append)
+
+    def depth(self, tokens: list[int]) -> int:
+        return self.device.depths(chain(tokens)).get("w", 0)
+
+
+def test_engine_hashes_become_ours() -> None:
+    feed = Feed()
+    assert feed.feed.state == "silent"
+    feed.feed.receive(0, batch_of(stored(100, ids(8))))
+    feed.feed.receive(1, batch_of(stored(102, ids(4, start=8), parent=101)))
+    assert feed.depth(ids(20)) == 3 and feed.feed.state == "fresh"
+    feed.feed.receive(2, batch_of(["BlockRemoved", [102], "GPU"]))
+    assert feed.depth(ids(20)) == 2
+    feed.feed.receive(3, batch_of(["AllBlocksCleared"]))
+    assert feed.depth(ids(20)) == 0
+
+
+def test_a_gap_asks_for_a_replay_and_heals() -> None:
+    feed = Feed()
+    feed.feed.receive(0, batch_of(stored(100, ids(4))))
+    report = feed.feed.receive(2, batch_of(stored(102, ids(4, start=8), parent=101)))
+    assert report.replay_from == 1 and feed.feed.state == "gap" and feed.depth(ids(20)) == 1
+    feed.feed.replayed(1, batch_of(stored(101, ids(4, start=4), parent=100)))
+    feed.feed.replayed(2, batch_of(stored(102, ids(4, start=8), parent=101)))
+    feed.feed.replayed(1, batch_of(["AllBlocksCleared"]))
+    assert feed.depth(ids(20)) == 3 and feed.feed.state == "fresh" and feed.feed.next_seq == 3
+
+
+@pytest.mark.parametrize("seq", [0, 3])
+def test_numbers_that_go_backwards_mean_a_restart(seq: int) -> None:
+    feed = Feed()
+    for number in range(6):
+        feed.feed.receive(number, batch_of(stored(100 + number, ids(4, start=10 * number))))
+    report = feed.feed.receive(seq, batch_of(stored(7, ids(4, start=500))))
+    assert report.restarted and feed.depth(ids(4)) == 0 and "restarted" in feed.said[0]
+    assert report.replay_from == (0 if seq else None)
+    assert feed.depth(ids(4, start=500)) == (0 if seq else 1)
+
+
+def test_a_block_without_its_beginning_is_left_out() -> None:
+    feed = Feed()
+    feed.feed.replayed(40, batch_of(stored(5, ids(4), parent=4), stored(9, ids(8))))
+    assert feed.depth(ids(8)) == 2 and feed.feed.skipped == 1
+
+
+def test_another_block_size_is_said_once() -> None:
+    feed = Feed()
+    for number in range(3):
+        feed.feed.receive(number, batch_of(stored(1, ids(8), size=8)))
+    assert feed.feed.state == "mismatch" and len(feed.said) == 1 and "8 tokens" in feed.said[0]
+
+
+def test_host_copies_count_apart() -> None:
+    feed = Feed()
+    feed.feed.receive(0, batch_of(stored(100, ids(8))))
+    feed.feed.receive(1, batch_of(["BlockStored", [100], None, ids(4), 4, None, "CPU"], ["BlockRemoved", [100, 101], "GPU"]))
+    assert feed.depth(ids(8)) == 0 and feed.host.depths(chain(ids(8))) == {"w": 1}
+    feed.feed.receive(2, batch_of(["BlockRemoved", [100], "CPU"]))
+    assert feed.host.depths(chain(ids(8))) == {}
+
+
+# -- cost, queue, affinity -------------------------------------------------------------------------------------------
+
+
+def test_the_formula() -> None:
+    load, overlap = Load(prefill_blocks=10, decode_blocks=3), Overlap(device=20, host=8, disk=4)
+    assert cost(50, load, overlap, CostWeights(prefill_scale=2)) == 2 * (10 + 50 - 20 - 6 - 1) + 3 + 50
+    assert cost(5, Load(), Overlap(device=50), CostWeights()) == 5
+
+
+def test_cache_load_and_home_weigh_against_each_other() -> None:
+    overlaps = {"a": Overlap(device=90)}
+    assert decide(["a", "b"], 100, loads={}, overlaps=overlaps, weights=CostWeights()).worker == "a"
+    busy = {"a": Load(prefill_blocks=100)}
+    assert decide(["a", "b"], 100, loads=busy, overlaps=overlaps, weights=CostWeights()).worker == "b"
+    assert decide(["a", "b"], 100, loads={}, overlaps={}, weights=CostWeights(), home="b").worker == "b"
+    assert decide(["a", "b"], 100, loads={"b": Load(decode_blocks=9)}, overlaps={}, weights=CostWeights(), home="b").worker == "a"
+
+
+def test_ties_go_round() -> None:
+    loads, chosen = {}, []
+    for turn in range(1, 9):
+        found = decide(["a", "b", "c", "d"], 10, loads=loads, overlaps={}, weights=CostWeights()).worker
+        loads[found] = Load(last_chosen=turn)
+        chosen.append(found)
+    assert chosen == ["a", "b", "c", "d"] * 2
+
+
+def test_sessions_move_only_with_their_worker() -> None:
+    sessions = [f"s{n}" for n in range(2000)]
+    workers = [f"w{n}" for n in range(8)]
+    before = {session: home_of(session, workers) for session in sessions}
+    assert max(Counter(before.values()).values()) < 2 * 2000 / 8
+    after = {session: home_of(session, workers[1:]) for session in sessions}
+    assert all(after[session] == home for session, home in before.items() if home != "w0")
+    assert home_of("s", reversed(workers)) == home_of("s", workers) and home_of("s", []) is None
+
+
+def test_priority_is_a_head_start_and_nothing_starves() -> None:
+    queue = WaitingQueue(100)
+    queue.push(Waiting(key="old", arrival=0))
+    queue.push(Waiting(key="urgent", arrival=2, priority=5))
+    queue.push(Waiting(key="later urgent", arrival=20, priority=5))
+    queue.push(Waiting(key="sensitive", arrival=21, head_start=10))
+    queue.push(Waiting(key="first of all", arrival=30, strict_priority=1))
+    assert [one.key for one in queue] == ["first of all", "urgent", "old", "sensitive", "later urgent"]
+    assert [queue.pop(31).key for _ in range(5)] == ["first of all", "urgent", "old", "sensitive", "later urgent"]  # type: ignore[union-attr]
+    assert queue.pop(31) is None
+
+
+def test_strict_priority_cannot_starve_the_rest() -> None:
+    queue, now, waited = WaitingQueue(10_000), 0.0, None
+    queue.push(Waiting(key="plain", arrival=0))
+    while waited is None:
+        now += 1
+        queue.push(Waiting(key=f"strict{now}", arrival=now, strict_priority=9))
+        found = queue.pop(now)
+        waited = now if found is not None and found.key == "plain" else None
+    assert waited <= 61
+
+
+def test_a_full_queue_says_so() -> None:
+    queue = WaitingQueue(2)
+    assert queue.push(Waiting(key="a", arrival=0)) and queue.push(Waiting(key="b", arrival=1))
+    assert not queue.push(Waiting(key="c", arrival=2))
+    assert queue.remove("a") and not queue.remove("a") and len(queue) == 1
+    assert queue.push(Waiting(key="c", arrival=2))
+    assert [queue.pop(3).key, queue.pop(3).key] == ["b", "c"]  # type: ignore[union-attr]
+
+
+def test_a_fleet_with_shared_prefixes_finds_them() -> None:
+    """Routing by cost keeps each conversation where its prefix lies; the hits are nearly all there are."""
+    dice = random.Random(5)
+    index, loads, hits, possible = PrefixIndex(), {}, 0, 0
+    workers = [f"w{n}" for n in range(8)]
+    histories = {n: ids(400, start=1000 * (n % 3)) for n in range(40)}
+    known: set[int] = set()
+    for turn in range(400):
+        number = dice.randrange(40)
+        histories[number] = histories[number] + [dice.randrange(10_000) for _ in range(40)]
+        hashes = chain(histories[number])
+        overlaps = {worker: Overlap(device=depth) for worker, depth in index.depths(hashes).items()}
+        found = decide(workers, len(hashes), loads=loads, overlaps=overlaps, weights=CostWeights(), home=home_of(str(number), workers))
+        loads[found.worker] = Load(last_chosen=turn)
+        hits += found.overlap_blocks
+        possible += sum(1 for block in hashes if block in known)
+        index.store(found.worker, hashes)
+        known.update(hashes)
+    assert hits > 0.9 * possible
