@@ -2,11 +2,11 @@
 sequences, evicted leaf first when room is needed. Accounting only: no block holds anything."""
 
 import heapq
-from array import array
-from collections.abc import Callable, Iterator, Sequence
-from hashlib import blake2b
+from collections.abc import Callable, Sequence
 
 import msgspec
+
+from antiphon.router.hashing import extend, root_of
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -56,6 +56,7 @@ class PagedCache:
         self._tick = 0
         self._evictable: list[tuple[int, int, int]] = []
         self._events: list[CacheEvent] = []
+        self._run = _StoredRun()
         self._pin_room = int(total_blocks * pinned_share)
         self._pinned: dict[int, float] = {}
         self.evicted = 0
@@ -68,7 +69,7 @@ class PagedCache:
     def match(self, token_ids: Sequence[int], salt: str = "") -> int:
         """How many leading tokens of a prompt are held, in whole blocks."""
         count = 0
-        for block_hash, _ in self._chain(token_ids, salt):
+        for block_hash in self._chain(token_ids, salt):
             if block_hash not in self._held:
                 break
             count += 1
@@ -77,7 +78,7 @@ class PagedCache:
     def open(self, token_ids: Sequence[int], *, salt: str = "", priority: int = 0) -> "CachedSequence":
         """A sequence over this prompt; it holds the blocks that are there. What is missing is added as it is computed."""
         sequence = CachedSequence(self, salt, priority)
-        for block_hash, _ in self._chain(token_ids, salt):
+        for block_hash in self._chain(token_ids, salt):
             block = self._held.get(block_hash)
             if block is None:
                 break
@@ -90,7 +91,7 @@ class PagedCache:
         now = self._clock()
         self._pinned = {block_hash: until for block_hash, until in self._pinned.items() if until > now}
         count = 0
-        for block_hash, _ in self._chain(token_ids, salt):
+        for block_hash in self._chain(token_ids, salt):
             block = self._held.get(block_hash)
             if block is None or (block_hash not in self._pinned and len(self._pinned) >= self._pin_room):
                 break
@@ -106,10 +107,11 @@ class PagedCache:
         gone = tuple(block_hash for block_hash in self._held if block_hash not in kept)
         self._held = kept
         self._evictable = []
-        self._events.append(Removed(gone) if kept else Cleared())
+        self._say(Removed(gone) if kept else Cleared())
 
     def take_events(self) -> list[CacheEvent]:
         """The events since the last call."""
+        self._run.end(self._events)
         events, self._events = self._events, []
         return events
 
@@ -132,14 +134,14 @@ class PagedCache:
 
     def store(self, tokens: Sequence[int], parent: _Block | None, salt: str, priority: int) -> _Block:
         """A filled block becomes findable; another sequence may have stored the same one."""
-        block_hash = _digest(tokens, parent.hash if parent is not None else _root(salt))
+        (block_hash,) = extend(tokens, parent.hash if parent is not None else root_of(salt), self.block_tokens)
         self._loose -= 1
         block = self._held.get(block_hash)
         if block is None:
             block = self._held[block_hash] = _Block(block_hash, parent, priority)
             if parent is not None:
                 parent.children += 1
-            self._note(block_hash, parent, tokens)
+            self._run.add(block_hash, parent.hash if parent is not None else None, tokens, self._events)
         self.hold(block, priority)
         return block
 
@@ -155,12 +157,9 @@ class PagedCache:
         block.used = self._tick
         self._offer(block)
 
-    def _note(self, block_hash: int, parent: _Block | None, tokens: Sequence[int]) -> None:
-        last = self._events[-1] if self._events else None
-        if isinstance(last, Stored) and parent is not None and last.hashes[-1] == parent.hash:
-            self._events[-1] = Stored((*last.hashes, block_hash), last.parent, (*last.token_ids, *tokens))
-        else:
-            self._events.append(Stored((block_hash,), parent.hash if parent is not None else None, tuple(tokens)))
+    def _say(self, event: CacheEvent) -> None:
+        self._run.end(self._events)
+        self._events.append(event)
 
     def _offer(self, block: _Block) -> None:
         if block.refs == 0 and block.children == 0 and block.hash in self._held:
@@ -191,23 +190,36 @@ class PagedCache:
             return False
         del self._held[block.hash]
         self.evicted += 1
-        last = self._events[-1] if self._events else None
-        if isinstance(last, Removed):
-            self._events[-1] = Removed((*last.hashes, block.hash))
-        else:
-            self._events.append(Removed((block.hash,)))
+        self._say(Removed((block.hash,)))
         if block.parent is not None:
             block.parent.children -= 1
             self._offer(block.parent)
         return True
 
-    def _chain(self, token_ids: Sequence[int], salt: str) -> Iterator[tuple[int, int]]:
-        size = self.block_tokens
-        data = token_ids if isinstance(token_ids, array) else array("I", token_ids)
-        parent = _root(salt)
-        for start in range(0, len(data) - size + 1, size):
-            parent = _digest(data[start : start + size], parent)
-            yield parent, start
+    def _chain(self, token_ids: Sequence[int], salt: str) -> list[int]:
+        return extend(token_ids, root_of(salt), self.block_tokens)
+
+
+class _StoredRun:
+    """Blocks that were stored one behind the other, on their way to one event."""
+
+    def __init__(self) -> None:
+        self._hashes: list[int] = []
+        self._tokens: list[int] = []
+        self._parent: int | None = None
+
+    def add(self, block_hash: int, parent: int | None, tokens: Sequence[int], events: list[CacheEvent]) -> None:
+        if self._hashes and self._hashes[-1] != parent:
+            self.end(events)
+        if not self._hashes:
+            self._parent = parent
+        self._hashes.append(block_hash)
+        self._tokens.extend(tokens)
+
+    def end(self, events: list[CacheEvent]) -> None:
+        if self._hashes:
+            events.append(Stored(tuple(self._hashes), self._parent, tuple(self._tokens)))
+            self._hashes, self._tokens = [], []
 
 
 class CachedSequence:
@@ -255,13 +267,3 @@ class CachedSequence:
         for block in reversed(self._blocks):
             self._cache.release(block)
         self._blocks, self._filling, self._has_loose = [], [], False
-
-
-def _root(salt: str) -> int:
-    return int.from_bytes(blake2b(salt.encode(), digest_size=8).digest(), "little") if salt else 0
-
-
-def _digest(tokens: Sequence[int], parent: int) -> int:
-    data = array("I", tokens).tobytes()
-    # 63 bits: such a number survives every client of the events, JSON readers aside.
-    return int.from_bytes(blake2b(data, digest_size=8, key=parent.to_bytes(8, "little")).digest(), "little") >> 1
