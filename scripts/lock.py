@@ -32,6 +32,7 @@ DEV = (
     "import-linter",
     "types-jsonschema",
     "atheris",
+    "tiktoken",
     "schemathesis",
     "packaging",
 )

@@ -14,6 +14,7 @@ def _alphabet() -> dict[str, int]:
 
 
 _BYTE_OF = _alphabet()
+_TEXT_OF = {byte: char for char, byte in _BYTE_OF.items()}
 
 
 def token_to_bytes(token: str, *, bytelevel: bool) -> bytes:
@@ -26,3 +27,8 @@ def token_to_bytes(token: str, *, bytelevel: bool) -> bytes:
         return bytes([_BYTE_OF[char] for char in token])
     except KeyError:
         return token.encode()
+
+
+def bytes_to_token(data: bytes) -> str:
+    """The inverse of `token_to_bytes` for byte-level vocabularies."""
+    return "".join(_TEXT_OF[byte] for byte in data)

@@ -9,6 +9,7 @@ import msgspec
 from tokenizers import Tokenizer as FastTokenizer
 
 from antiphon_tokenizers.gguf import build_tokenizer, read_metadata
+from antiphon_tokenizers.ranks import read_tekken, read_tiktoken
 from antiphon_tokenizers.tokenizer import Tokenizer
 from antiphon_turns.errors import ConfigError
 
@@ -31,7 +32,7 @@ class ModelFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_model_files(path: str | Path) -> ModelFiles:
-    """Reads a folder with tokenizer.json (Hugging Face layout) or one GGUF file; weights are not read.
+    """Reads a folder with tokenizer.json (Hugging Face layout), tekken.json or tiktoken.model, or one GGUF file; weights are not read.
 
     Raises ConfigError with a sentence that says what to do.
     """
@@ -70,15 +71,15 @@ def _from_gguf(path: Path) -> ModelFiles:
 
 
 def _from_folder(folder: Path) -> ModelFiles:
-    vocabulary = folder / "tokenizer.json"
-    if not vocabulary.is_file():
+    settings = _read_object(folder / "tokenizer_config.json")
+    vocabulary = _folder_tokenizer(folder, settings)
+    if vocabulary is None:
         single = sorted(folder.glob("*.gguf"))
         if len(single) == 1:
             return _from_gguf(single[0])
         hint = f"; name one of its {len(single)} .gguf files instead" if single else "; download the model's tokenizer.json into it"
-        raise ConfigError(f"{folder} holds no tokenizer.json{hint}")
-    tokenizer = Tokenizer(_read_tokenizer(vocabulary))
-    settings = _read_object(folder / "tokenizer_config.json")
+        raise ConfigError(f"{folder} holds no tokenizer.json, tekken.json or tiktoken.model{hint}")
+    tokenizer = Tokenizer(vocabulary)
     special = _read_object(folder / "special_tokens_map.json")
     config = _read_object(folder / "config.json")
     generation = _read_object(folder / "generation_config.json")
@@ -96,6 +97,17 @@ def _from_folder(folder: Path) -> ModelFiles:
         eos_token=eos,
         eos_ids=ends if eos_id is None else ends | {eos_id},
     )
+
+
+def _folder_tokenizer(folder: Path, settings: dict[str, Any]) -> FastTokenizer | None:
+    """The first of the three forms that the folder has."""
+    if (folder / "tokenizer.json").is_file():
+        return _read_tokenizer(folder / "tokenizer.json")
+    if (folder / "tekken.json").is_file():
+        return read_tekken(folder / "tekken.json")
+    if (folder / "tiktoken.model").is_file():
+        return read_tiktoken(folder / "tiktoken.model", settings)
+    return None
 
 
 def _read_tokenizer(path: Path) -> FastTokenizer:
