@@ -25,13 +25,10 @@ row() { # row MODE CUT CLIENT OUTCOME RESULT TURNS SECONDS
 }
 
 session() { # session CLIENT FOLDER: one session of one client, in FOLDER/cwd
-  local client=$1 variant=${1#*/}
   export W=$2/cwd H=$2/home LIMIT=$limit TMPDIR=$2
-  case $client in
-    claude) "$sessions/run_claude.sh" "$url" ;;
-    opencode/*) API=$variant "$sessions/run_opencode.sh" "$url" ;;
-    pi/*) API=$variant "$sessions/run_pi.sh" "$url" ;;
-    sdks/*) (cd "$W" && timeout "$limit" "$installed/venv/bin/python" "$root/tests/agents/sdk_cut_sessions.py" "$url" "$variant") ;;
+  case $1 in
+    sdks/*) (cd "$W" && timeout "$limit" "$installed/venv/bin/python" "$root/tests/agents/sdk_cut_sessions.py" "$url" "${1#*/}") ;;
+    *) run_client "$1" ;;
   esac
 }
 
