@@ -35,6 +35,8 @@ from antiphon_turns.errors import ConfigError
 log = logging.getLogger("antiphon")
 
 BACKLOG = 1024
+# What the HTTP server calls a WebSocket that was answered with a status instead: for us an ordinary answer.
+REFUSED_UPGRADE = "ASGI callable returned without completing handshake."
 # Turns that a stop breaks off get this long to tell their clients and to write their trace.
 BREAK_OFF_SECONDS = 1.0
 
@@ -59,6 +61,7 @@ def set_up_logging(settings: Settings, console: Console) -> None:
         format="%(message)s" if rich else "%(asctime)s %(levelname)s %(message)s",
         handlers=[rich or logging.StreamHandler()],
     )
+    logging.getLogger("uvicorn.error").addFilter(lambda record: record.msg != REFUSED_UPGRADE)
     if settings.log_level == "info":
         logging.getLogger("uvicorn").setLevel(logging.WARNING)  # it announces what the start-up text has said
 
