@@ -41,7 +41,7 @@ _HEAD = msgspec.json.Decoder(wire.ItemHead)
 
 
 class ResponsesRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """`truncation` "auto" allows the oldest part of the conversation to be left out when all of it does not fit (`truncated`).
+    """`truncation` "auto" allows the oldest part of the conversation to be left out when all of it does not fit (`shortened` does it).
     `argument_streaming` is None unless the request asks."""
 
     turn: TurnRequest
