@@ -80,6 +80,14 @@ def run(settings: Settings) -> Iterator[Running]:
         trace.close()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_state_folder(tmp_path_factory):
+    """Servers of the tests, in this process or another, leave nothing in the user's own folder."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture(scope="module")
 def run_server():
     """run_server(settings) as a context manager, for servers that several tests share."""

@@ -1,6 +1,7 @@
 """Which ids a turn's seals hold: all that was sampled up to the reasoning's closing marker, nothing after it."""
 
 import os
+from importlib.resources import files as package_files
 
 import pytest
 
@@ -11,7 +12,6 @@ from antiphon.pipeline import binding_of
 from antiphon.seals import SealKey, Seals, TurnSealer
 from antiphon_turns import SegmentEnd, TurnRequest, UserMessage
 from antiphon_turns.request import Tool
-from importlib.resources import files as package_files
 
 TAG = "abcdefghijklmn23"
 CALL = "<tool_call>\n<function=Bash>\n<parameter=command>\necho {}\n</parameter>\n</function>\n</tool_call>"
@@ -50,7 +50,10 @@ def seals_of(model, say, *, chunk=1, finish="stop", stray=None):
     ("say", "seals"),
     [
         ("R1\n</think>\n\nT", ["R1\n</think>"]),
-        (f"R1\n</think>\n\nT\n{CALL.format('A')}\n<think>\nR2\n</think>\n\nT2", ["R1\n</think>", f"\n\nT\n{CALL.format('A')}\n<think>\nR2\n</think>"]),
+        (
+            f"R1\n</think>\n\nT\n{CALL.format('A')}\n<think>\nR2\n</think>\n\nT2",
+            ["R1\n</think>", f"\n\nT\n{CALL.format('A')}\n<think>\nR2\n</think>"],
+        ),
         (f"R1\n{CALL.format('A')}", ["R1"]),
         ("<think>\n</think>\n\n<think>\nR\n</think>T", None),
         ("\n</think>\n\nonly text", []),

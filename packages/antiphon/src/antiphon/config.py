@@ -47,9 +47,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     http_host: Annotated[str, Meta(description="Address to listen on.", extra=HTTP)] = "127.0.0.1"
     http_port: Annotated[int, Meta(description="Port to listen on; 0 takes a free one.", ge=0, le=65535, extra=HTTP)] = 8000
     enable_anthropic_api: Annotated[bool, Meta(description="Serve Anthropic Messages beside Chat Completions.", extra=HTTP)] = True
-    enable_websocket: Annotated[bool, Meta(description="Serve Responses over WebSocket too; without it upgrades get a 426.", extra=HTTP)] = (
-        True
-    )
+    enable_websocket: Annotated[
+        bool, Meta(description="Serve Responses over WebSocket too; without it upgrades get a 426.", extra=HTTP)
+    ] = True
     max_body_bytes: Annotated[int, Meta(description="Larger request bodies get a 413.", ge=1024, extra=HTTP)] = 32 * 1024 * 1024
     keepalive_seconds: Annotated[float, Meta(description="Silence on a stream before a keep-alive leaves.", ge=0.1, extra=HTTP)] = 10.0
 
@@ -89,7 +89,9 @@ class Settings(Struct, frozen=True, kw_only=True):
         Meta(description="SQLite file of the responses; :memory: keeps them while the server runs. Default: in --state-dir.", extra=STATE),
     ] = None
     store_days: Annotated[float, Meta(description="Days a response is kept.", ge=0.001, extra=STATE)] = 30.0
-    store_max_bytes: Annotated[int, Meta(description="Bytes of all responses kept; the oldest go first.", ge=1 << 20, extra=STATE)] = 1 << 30
+    store_max_bytes: Annotated[int, Meta(description="Bytes of all responses kept; the oldest go first.", ge=1 << 20, extra=STATE)] = (
+        1 << 30
+    )
     seal_keys: Annotated[
         Path | None,
         Meta(description="File of keys that seal reasoning, one a line; the first seals, all open. Default: made once.", extra=STATE),

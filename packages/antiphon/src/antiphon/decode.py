@@ -26,7 +26,6 @@ from antiphon_turns import (
     stop_reason,
 )
 
-
 # The longest marker that ends reasoning, in tokens of a tokenizer that has none for it.
 MARKER_TOKENS = 32
 

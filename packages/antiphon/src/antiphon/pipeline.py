@@ -163,9 +163,7 @@ class Pipeline:
         prompt, model = prepared.prompt, self.model
         request = prompt.request
         sealer = self.sealer(tenant)
-        decoder = TurnDecoder(
-            model, request, prompt_tokens=len(prompt.ids), opening=prompt.opening, turn_tag=turn_tag, sealer=sealer
-        )
+        decoder = TurnDecoder(model, request, prompt_tokens=len(prompt.ids), opening=prompt.opening, turn_tag=turn_tag, sealer=sealer)
         job = Job(
             request_id=request_id,
             prompt_ids=prompt.ids,

@@ -16,9 +16,10 @@ from antiphon.pipeline import Pipeline, Prepared
 from antiphon.store import ChainLimits, PreviousResponseNotFound, ResponseStore, StoredResponse
 from antiphon_protocols import responses as wire
 from antiphon_turns import Event, TurnEnd
-from antiphon_turns.errors import AntiphonError, UnsupportedFeature
+from antiphon_turns.errors import AntiphonError, ContextOverflow, UnsupportedFeature
 
 Items = tuple[msgspec.Raw, ...]
+LIMITS = ChainLimits()
 Keep = Callable[[bytes, Items], None]
 
 
@@ -43,7 +44,7 @@ class ResponsesTurn(msgspec.Struct, frozen=True, kw_only=True):
 class Responses:
     """Opens requests, runs them, and keeps responses. Without a store nothing outlives its request."""
 
-    def __init__(self, pipeline: Pipeline, *, store: ResponseStore | None, limits: ChainLimits = ChainLimits()) -> None:
+    def __init__(self, pipeline: Pipeline, *, store: ResponseStore | None, limits: ChainLimits = LIMITS) -> None:
         self.pipeline = pipeline
         self.store = store
         self.runs = BackgroundRuns()
@@ -63,8 +64,19 @@ class Responses:
         return ResponsesTurn(call=call, request=request, tag=tag, tenant=tenant, created=int(time.time()), past=past, compact=compact)
 
     async def prepare(self, turn: ResponsesTurn) -> Prepared:
-        """Renders and counts the prompt. Raises RequestError."""
-        return await self.pipeline.prepare(turn.request.turn)
+        """Renders and counts the prompt; with `truncation: "auto"` one that is too long loses its oldest part. Raises RequestError."""
+        request = turn.request.turn
+        while True:
+            try:
+                return await self.pipeline.prepare(request)
+            except ContextOverflow:
+                if turn.request.truncation != "auto":
+                    raise
+                size, room = await self.pipeline.count(request), self.pipeline.model.context_length
+                shorter = wire.shortened(request, prompt_tokens=size, context_length=room)
+                if shorter is None:
+                    raise
+                request = shorter
 
     def projector(self, turn: ResponsesTurn) -> "KeepingProjector":
         """The projection of a turn's events; at its end the response is kept, if the request wants that."""

@@ -72,9 +72,7 @@ async def refuse_upgrade(send: Send, kind: str, text: bytes) -> None:
 class Connection:
     """One accepted WebSocket."""
 
-    def __init__(
-        self, responses: Responses, send: Send, headers: Mapping[str, str], *, body_limit: int, keepalive_seconds: float
-    ) -> None:
+    def __init__(self, responses: Responses, send: Send, headers: Mapping[str, str], *, body_limit: int, keepalive_seconds: float) -> None:
         self._responses = responses
         self._send = send
         self._headers = headers
