@@ -61,7 +61,7 @@ def run(settings: Settings) -> Iterator[Running]:
         stop = asyncio.Event()
         holder["stop"] = lambda: loop.call_soon_threadsafe(stop.set)
         up.set()
-        await serve_http(app, listener, grace=1, stop=stop)
+        await serve_http(app, listener, grace=1, stop=stop, drain=responses.live.drain)
         await responses.close()
         await engine.close()
 

@@ -321,6 +321,17 @@ def test_truncation_auto_leaves_the_oldest_out_instead_of_refusing(serve_mock):
     assert too_long.json()["error"]["code"] == "context_length_exceeded"
 
 
+def test_a_chain_goes_on_from_its_compaction(serve_mock):
+    server = serve_mock(COMPACTS)
+    items = [{"role": "developer", "content": "be-brief"}, {"role": "user", "content": "a long story"}]
+    first = ask(server, [*items, {"type": "compaction_trigger"}]).json()
+    second = ask(server, "go on", previous_response_id=first["id"]).json()
+    assert second["output"][-1]["content"][0]["text"].strip() == "I remember."
+    prompt = server.pipeline.model.tokenizer.decode(server.traced()[-1]["prompt_ids"])
+    assert "be-brief" in prompt
+    assert "a long story" not in prompt
+
+
 def test_input_tokens_are_those_of_the_turn(serve_mock):
     server = serve_mock([{"when": "", "say": "R\n</think>\n\nT"}])
     body = {"model": MODEL, "tools": [TOOL], "input": "how many"}

@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from importlib.resources import files as package_files
 from pathlib import Path
 
@@ -124,8 +124,9 @@ class Server:
                 )
                 left = 0.0
                 try:
-                    grace, largest = settings.shutdown_grace_seconds, settings.max_body_bytes
-                    left = await serve_http(app, self._listener, grace=grace, stop=stop, max_message=largest)
+                    grace, drain = settings.shutdown_grace_seconds, responses.live.drain
+                    largest = settings.max_body_bytes
+                    left = await serve_http(app, self._listener, grace=grace, stop=stop, drain=drain, max_message=largest)
                 finally:
                     await responses.close(grace=left)
         finally:
@@ -136,10 +137,16 @@ class Server:
 
 
 async def serve_http(
-    app: ASGIApp, listener: socket.socket, *, grace: float, stop: asyncio.Event, max_message: int = 32 * 1024 * 1024
+    app: ASGIApp,
+    listener: socket.socket,
+    *,
+    grace: float,
+    stop: asyncio.Event,
+    drain: Callable[[float], Awaitable[None]],
+    max_message: int = 32 * 1024 * 1024,
 ) -> float:
     """Serves until `stop` is set; then running turns get `grace` seconds, and those that are left are broken off with an error.
-    Returns what is left of the grace."""
+    `drain` waits, so many seconds, for what the HTTP server would not wait for. Returns what is left of the grace."""
     config = uvicorn.Config(
         app,
         http="httptools",
@@ -164,6 +171,10 @@ async def serve_http(
         await stop.wait()
         deadline = loop.time() + grace
         log.info("stopping: running turns have %.0f s to finish", grace)
+        for listening in server.servers:
+            listening.close()
+        await drain(grace)
+        config.timeout_graceful_shutdown = max(1, round(deadline - loop.time()))
         server.should_exit = True
 
     watcher = asyncio.create_task(watch())
