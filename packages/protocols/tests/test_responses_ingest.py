@@ -261,8 +261,11 @@ def test_references_lead_to_stored_items() -> None:
         "msg_2": {"role": "user", "content": "second"},
     }
     assert ingest(stored=stored, input=[reference, {"id": "msg_2"}]).turn.messages == (UserMessage("first"), UserMessage("second"))
-    already = ingest(past=[stored["msg_1"]], previous_response_id="resp_1", input=[reference, USER]).turn.messages
-    assert already == (UserMessage("first"), UserMessage("u"))
+    kept = ingest(stored=stored, input=[reference, USER]).input
+    assert [json.loads(bytes(item))["content"] for item in kept] == ["first", "u"]
+    again = ingest(past=[stored["msg_1"]], previous_response_id="resp_1", input=[reference, USER])
+    assert again.turn.messages == (UserMessage("first"), UserMessage("u"))
+    assert [json.loads(bytes(item))["content"] for item in again.input] == ["u"]
     with pytest.raises(NotFound, match=r"input\.0: no item 'msg_1'"):
         ingest(input=[reference])
 

@@ -342,7 +342,7 @@ def test_metadata_leaves_as_soon_as_it_is_known_where_it_was_asked_for() -> None
 
 def test_probabilities_ride_on_the_delta_they_belong_to() -> None:
     top = (TokenLogprob("a", -0.1, b"a"), TokenLogprob("b", -2.5, b"b"))
-    first, second = SampledLogprob(TokenLogprob(" ", -1.0, b" ")), SampledLogprob(top[0], top)
+    first, second = SampledLogprob(TokenLogprob(" ", float("-inf"), b" ")), SampledLogprob(top[0], top)
     segment = [SegmentStart(0, "text"), TokenLogprobs((first,)), SegmentDelta(0, " "), TokenLogprobs((second,)), SegmentDelta(0, "a")]
     events = turn([*segment, SegmentDelta(0, "z"), SegmentEnd(0)])
     projector = responses.Projector(responses.Options(response_id="r", created=5, logprobs=True))
@@ -353,7 +353,7 @@ def test_probabilities_ride_on_the_delta_they_belong_to() -> None:
         "logprob": -0.1,
         "top_logprobs": [{"token": "a", "bytes": [97], "logprob": -0.1}, {"token": "b", "bytes": [98], "logprob": -2.5}],
     }
-    blank = {"token": " ", "bytes": [32], "logprob": -1.0, "top_logprobs": []}
+    blank = {"token": " ", "bytes": [32], "logprob": -9999.0, "top_logprobs": []}
     assert [event["logprobs"] for event in wire if event["type"] == "response.output_text.delta"] == [[blank, shown], []]
     assert next(event["logprobs"] for event in wire if event["type"] == "response.output_text.done") == [blank, shown]
     assert json.loads(projector.body())["output"][0]["content"][0]["logprobs"] == [blank, shown]

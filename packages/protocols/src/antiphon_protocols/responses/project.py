@@ -225,7 +225,9 @@ class Projector:
 
     def _turn_end(self, event: TurnEnd) -> list[WireEvent]:
         outcome = _OUTCOMES["max_tokens" if self._withheld else event.stop_reason]
-        if event.resumable and self._options.is_codex and outcome.incomplete == "max_output_tokens":
+        cut = outcome.incomplete == "max_output_tokens" and (event.resumable or self._withheld)
+        if cut and self._options.is_codex:
+            # An incomplete response ends Codex's turn for good; on this form it asks again by itself.
             outcome = Outcome(status="completed", end_turn=False)
         self._outcome = msgspec.structs.replace(outcome, usage=event.usage, nvext=self._outcome.nvext)
         self._over = True
