@@ -257,9 +257,10 @@ def test_past_calls_bear_the_name_the_model_sees() -> None:
     assert turn.messages[1] == ToolMessage("a", "1", "mcp__fs__read")
 
 
-def called(tool: Any, name: str, arguments: str, **more: Any) -> list[dict[str, Any]]:
-    """The events of a turn that is one call, without those around it."""
-    request = ingest(tools=[tool])
+def called(tool: Any, name: str, arguments: str, headers: dict[str, str] | None = None, **more: Any) -> list[dict[str, Any]]:
+    """The events of a turn that is one call, without the first two."""
+    body = json.dumps({"model": "m", "input": "hi", "tools": [tool]}).encode()
+    request = responses.ingest(responses.read(body, headers or {}), open_compaction=lambda _: None)
     projector = responses.Projector(request.options(response_id="resp_1", created=1))
     events = [
         TurnStart("tag", "m", 1),
@@ -334,9 +335,11 @@ def test_the_events_of_a_freeform_call() -> None:
 @pytest.mark.parametrize("tool", [PATCH, {"type": "local_shell"}, {"type": "shell"}])
 def test_what_stands_in_for_a_cut_call_never_looks_like_one_to_run(tool: dict[str, Any]) -> None:
     """I12: `{}` fails the schema of a function, but an empty text or an empty command fails nothing."""
-    (event,) = called(tool, tool.get("name", tool["type"]), "{}", status="recovered")
-    assert event["type"] == "response.incomplete"
-    assert event["response"]["output"] == []
+    name = tool.get("name", tool["type"])
+    (event,) = called(tool, name, "{}", status="recovered")
+    assert (event["type"], event["response"]["output"]) == ("response.incomplete", [])
+    (event,) = called(tool, name, "{}", {"originator": "codex_exec"}, status="recovered")
+    assert (event["type"], event["response"]["end_turn"]) == ("response.completed", False)
 
 
 def test_a_native_call_that_says_nothing_to_do_fails_the_turn() -> None:

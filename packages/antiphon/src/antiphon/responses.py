@@ -131,7 +131,7 @@ class Responses:
                 created=turn.created,
                 body=body,
                 previous_id=turn.call.previous_response_id,
-                input_items=turn.call.input,
+                input_items=turn.request.input,
                 output_items=output,
             )
         )

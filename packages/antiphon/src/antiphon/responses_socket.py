@@ -150,7 +150,7 @@ class Connection:
         projector = self._responses.projector(turn)
         for event in (TurnStart(turn.tag, turn.call.model, 0), TurnEnd("end_turn", Usage(prompt_tokens=0))):
             await self._write(*projector.push_events(event))
-        self._memory.add(turn.response_id, (*turn.past, *turn.call.input))
+        self._memory.add(turn.response_id, (*turn.past, *turn.request.input))
 
     async def _run(self, turn: ResponsesTurn) -> None:
         prepared = await self._responses.prepare(turn)
@@ -163,7 +163,7 @@ class Connection:
                     for event in batch:
                         payloads = projector.push_events(event)
                         if type(event) is TurnEnd:  # before the client can have read the end and go on from it
-                            self._memory.add(turn.response_id, (*turn.past, *turn.call.input, *projector.output()))
+                            self._memory.add(turn.response_id, (*turn.past, *turn.request.input, *projector.output()))
                         await self._write(*payloads)
                         heartbeat.note()
                         begun = True

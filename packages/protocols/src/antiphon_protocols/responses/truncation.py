@@ -1,6 +1,7 @@
 """`truncation: "auto"`: a conversation that does not fit loses its oldest part instead of being refused."""
 
 import itertools
+from collections.abc import Sequence
 
 import msgspec
 
@@ -31,7 +32,7 @@ def shortened(turn: TurnRequest, *, prompt_tokens: int, context_length: int) -> 
     return msgspec.structs.replace(turn, messages=kept, ignored=(*turn.ignored, f"input.{len(gone)}_oldest_messages"))
 
 
-def _pieces(conversation: list[Message]) -> list[range]:
+def _pieces(conversation: Sequence[Message]) -> list[range]:
     """What may go, oldest first: whole exchanges, so that the rest begins with a user; then, within the last exchange, all steps but
     the last."""
     users = {index for index, message in enumerate(conversation) if isinstance(message, UserMessage)}
@@ -43,7 +44,7 @@ def _pieces(conversation: list[Message]) -> list[range]:
     return [*first, *exchanges, *_steps(conversation, max(users) + 1)]
 
 
-def _steps(conversation: list[Message], start: int) -> list[range]:
+def _steps(conversation: Sequence[Message], start: int) -> list[range]:
     """An assistant turn with its results, each, from `start` on, without the last."""
     begins = [index for index in range(start, len(conversation)) if not isinstance(conversation[index], ToolMessage)]
     return [range(begin, end) for begin, end in itertools.pairwise(begins)]
