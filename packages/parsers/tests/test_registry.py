@@ -127,7 +127,7 @@ PHI = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}
 def test_each_template_fits_one_family(template: str, tokens: tuple[str, ...], names: tuple[str | None, str | None]) -> None:
     found = detect(template, tokens, ())
     assert (found.tool_parser, found.reasoning_parser) == names
-    assert "also fit" not in found.reason
+    assert found.others == ()
     assert names[0] is None or found.confidence >= 0.8
 
 
@@ -169,6 +169,7 @@ def test_detect(template: str, tokens: tuple[str, ...], names: tuple[str | None,
     found = detect(template, tokens, ())
     assert (found.tool_parser, found.reasoning_parser) == names
     assert found.reason.endswith(".") and 0 < found.confidence <= 1
+    assert found.others == ()
     resolve(found.tool_parser, found.reasoning_parser)
 
 
@@ -186,6 +187,7 @@ def test_detect(template: str, tokens: tuple[str, ...], names: tuple[str | None,
 def test_detect_by_architecture(template: str, architecture: str, names: tuple[str, str]) -> None:
     found = detect(template, (), [architecture])
     assert (found.tool_parser, found.reasoning_parser) == names
+    assert found.others == ()
     assert template or "architecture is Deepseek" in found.reason
 
 
@@ -194,6 +196,9 @@ def test_detection_says_when_it_is_unsure() -> None:
     assert "renders no tools" in detect(CHATML, (), ()).reason
     both = detect(JSON_TOOLS + XML_TOOLS, (), ())
     assert both.tool_parser == "qwen3_coder" and both.confidence <= 0.5 and "also fit hermes" in both.reason
+    assert [(other.kind, other.name, other.reason) for other in both.others] == [
+        ("tool", "hermes", "the chat template contains <tool_call>")
+    ]
     assert detect(XML_TOOLS, (), ()).confidence > 0.9
 
 

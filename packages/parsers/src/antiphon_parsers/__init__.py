@@ -1,8 +1,8 @@
 """Streaming tool-call and reasoning parsers and writers, one file a model family."""
 
-from antiphon_parsers.detection import Detection, adapt, detect
+from antiphon_parsers.detection import Candidate, Detection, adapt, detect
 from antiphon_parsers.grammar import Grammar, ReasoningMarkers
 from antiphon_parsers.parser import Parser, opening_of
 from antiphon_parsers.registry import ModelFormat, compose, resolve
 
-__all__ = ["Detection", "Grammar", "ModelFormat", "Parser", "ReasoningMarkers", "adapt", "compose", "detect", "opening_of", "resolve"]
+__all__ = ["Candidate", "Detection", "Grammar", "ModelFormat", "Parser", "ReasoningMarkers", "adapt", "compose", "detect", "opening_of", "resolve"]

@@ -2,6 +2,7 @@
 
 import difflib
 import re
+from typing import Literal
 
 import msgspec
 
@@ -59,7 +60,7 @@ REASONING_PARTS: dict[str, ReasoningPart] = {
     for part in (
         *(qwen3.REASONING, glm.GLM47_REASONING, glm.GLM45_REASONING, minimax_m2.REASONING, minimax_m2.APPEND_THINK),
         *(dsml.V4_REASONING, dsml.V32_REASONING, dsml.V41_REASONING, seed_oss.REASONING, mimo.REASONING),
-        *(nemotron.REASONING, step3p5.REASONING, hy_v3.REASONING),
+        *(nemotron.REASONING, step3p5.REASONING, hy_v3.REASONING, granite.THINKING, pythonic.OLMO3_REASONING),
         *(harmony.REASONING, gemma4.REASONING, kimi_k3.REASONING, minimax_m3.REASONING, granite.REASONING),
         *(kimi_k2.REASONING, kimi.REASONING, mistral.REASONING, deepseek_r1.REASONING, deepseek_v3_1.REASONING, nemotron_deci.REASONING),
     )
@@ -92,6 +93,8 @@ TOOL_ALIASES = {
 REASONING_ALIASES = {
     "qwen3thinking": "qwen3",
     "qwen3coder": "qwen3",
+    "basic": "qwen3",
+    "nanbeige": "qwen3",
     "glm": "glm45",
     "ling3": "glm47",
     "minimax": "minimax_m2",
@@ -117,6 +120,11 @@ class ModelFormat(msgspec.Struct, frozen=True, kw_only=True):
     writer: TurnWriter
     names: tuple[str | None, str | None]
     call_format: CallFormat | None
+
+
+def spellings(kind: Literal["tool", "reasoning"], name: str) -> tuple[str, ...]:
+    """The other names of a part, folded."""
+    return tuple(alias for alias, part in (TOOL_ALIASES if kind == "tool" else REASONING_ALIASES).items() if part == name)
 
 
 def fold(name: str) -> str:

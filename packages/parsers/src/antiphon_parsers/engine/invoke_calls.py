@@ -23,7 +23,7 @@ _STOP = re.compile(r"[<>\n]")
 
 class InvokeCalls(msgspec.Struct, frozen=True, kw_only=True):
     """The tags of a format. `typed`: parameters say whether they are strings, as JSON types do not follow from the
-    schema. A call outside a block begins only for a known tool."""
+    schema. A call outside a block begins only for a known tool. `wrappers` are keys that models put round all arguments."""
 
     block_open: Spellings
     block_close: Spellings
@@ -33,6 +33,7 @@ class InvokeCalls(msgspec.Struct, frozen=True, kw_only=True):
     parameter_close: Spellings
     typed: bool = False
     json_bodies: bool = False
+    wrappers: Spellings = ()
     line_start_in_reasoning: bool = True
 
     @property

@@ -64,6 +64,7 @@ TOOLS = ToolPart(
     detection=(
         DetectionRule(template_all=(OPEN, QUOTE), confidence=0.95),
         DetectionRule(template_all=("<|turn>",), vocab_all=(OPEN, CLOSE), confidence=0.9),
+        DetectionRule(architectures=("Gemma4ForConditionalGeneration", "Gemma4ForCausalLM", "gemma4"), confidence=0.7),
     ),
     source="chat template of Gemma 4",
 )
