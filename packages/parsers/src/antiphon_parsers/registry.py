@@ -17,6 +17,7 @@ from antiphon_parsers.families import (
     granite4,
     harmony,
     hermes,
+    hf,
     hy_v3,
     kimi,
     kimi_k2,
@@ -132,11 +133,23 @@ def fold(name: str) -> str:
     return re.sub(r"[-_. ]", "", name.lower())
 
 
-def resolve(tool_parser: str | None, reasoning_parser: str | None) -> ModelFormat:
-    """The format of two names; None or "none" leaves that half out. ConfigError for an unknown name."""
-    tools = _look_up("tool", tool_parser, list(TOOL_PARTS), TOOL_ALIASES)
-    reasoning = _look_up("reasoning", reasoning_parser, list(REASONING_PARTS), REASONING_ALIASES)
-    return compose(TOOL_PARTS[tools] if tools else plain.TOOLS, REASONING_PARTS[reasoning] if reasoning else None)
+def resolve(tool_parser: str | None, reasoning_parser: str | None, *, declared: hf.Declared | None = None) -> ModelFormat:
+    """The format of two names; None or "none" leaves that half out, "hf" takes it from `declared`. ConfigError for an unknown
+    name, and for "hf" without a declaration."""
+    if any(_is_declared(name) for name in (tool_parser, reasoning_parser)) and declared is None:
+        raise ConfigError("parser hf reads the response_template in a model's tokenizer_config.json, and there is none; name a family")
+    tools = None if _is_declared(tool_parser) else _look_up("tool", tool_parser, list(TOOL_PARTS), TOOL_ALIASES)
+    reasoning = None if _is_declared(reasoning_parser) else _look_up("reasoning", reasoning_parser, list(REASONING_PARTS), REASONING_ALIASES)
+    tool_part = TOOL_PARTS[tools] if tools else plain.TOOLS
+    reasoning_part = REASONING_PARTS[reasoning] if reasoning else None
+    if declared is not None:
+        tool_part = declared.tools if _is_declared(tool_parser) else tool_part
+        reasoning_part = declared.reasoning if _is_declared(reasoning_parser) else reasoning_part
+    return compose(tool_part, reasoning_part)
+
+
+def _is_declared(name: str | None) -> bool:
+    return name is not None and fold(name) in (hf.NAME, *hf.ALIASES)
 
 
 def compose(tools: ToolPart, reasoning: ReasoningPart | None) -> ModelFormat:
@@ -180,4 +193,4 @@ def _look_up(kind: str, name: str | None, parts: list[str], aliases: dict[str, s
         return found
     near = difflib.get_close_matches(fold(name), known, n=3, cutoff=0.6)
     suggestion = ", ".join(dict.fromkeys(known[match] for match in near)) or "none of them is near"
-    raise ConfigError(f"unknown {kind} parser {name!r}: did you mean {suggestion}? Known are {', '.join(sorted(parts))} and none.")
+    raise ConfigError(f"unknown {kind} parser {name!r}: did you mean {suggestion}? Known are {', '.join(sorted(parts))}, {hf.NAME} and none.")

@@ -23,7 +23,7 @@ _STOP = re.compile(r"[<>\n]")
 
 class InvokeCalls(msgspec.Struct, frozen=True, kw_only=True):
     """The tags of a format. `typed`: parameters say whether they are strings, as JSON types do not follow from the
-    schema. A call outside a block begins only for a known tool. `wrappers` are keys that models put round all arguments."""
+    schema. In a format with blocks a call outside one begins only for a known tool. `wrappers` are keys that models put round all arguments."""
 
     block_open: Spellings
     block_close: Spellings
@@ -45,7 +45,8 @@ class InvokeCalls(msgspec.Struct, frozen=True, kw_only=True):
         return self.block_close
 
     def attempt(self, mention: Mention) -> State:
-        return CallTag(self, mention, only_known=mention.only_known or mention.marker in self.call_open)
+        bare = bool(self.block_open) and mention.marker in self.call_open
+        return CallTag(self, mention, only_known=mention.only_known or bare)
 
     def head(self, cursor: Cursor, at: int, tools: ToolTable, *, only_known: bool) -> Head | None:
         text = cursor.text
