@@ -1,8 +1,6 @@
 """Names, aliases, detection, writers' system and result text."""
 
 import json
-import re
-from pathlib import Path
 
 import pytest
 
@@ -331,11 +329,3 @@ def test_members_keep_spelling_and_the_last_of_a_repeated_key() -> None:
 def test_public_names_exist() -> None:
     assert sorted(antiphon_parsers.__all__) == antiphon_parsers.__all__
     assert all(hasattr(antiphon_parsers, name) for name in antiphon_parsers.__all__)
-
-
-def test_the_readme_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-    found = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", readme, re.DOTALL)
-    assert found is not None
-    exec(found[1], {})
-    assert capsys.readouterr().out == found[2]

@@ -1,10 +1,11 @@
 """Streaming tool-call and reasoning parsers and writers, one file a model family."""
 
+from antiphon_parsers.declared.weigh import weigh
 from antiphon_parsers.detection import Candidate, Detection, adapt, detect
 from antiphon_parsers.families.hf import Declared, declare
 from antiphon_parsers.grammar import Grammar, ReasoningMarkers
 from antiphon_parsers.parser import Parser, opening_of
-from antiphon_parsers.registry import ModelFormat, compose, resolve
+from antiphon_parsers.registry import ModelFormat, compose, is_declared, resolve
 
 __all__ = [
     "Candidate",
@@ -18,6 +19,8 @@ __all__ = [
     "compose",
     "declare",
     "detect",
+    "is_declared",
     "opening_of",
     "resolve",
+    "weigh",
 ]

@@ -5,6 +5,7 @@ from typing import Literal
 
 import msgspec
 
+from antiphon_parsers.families.hf import Declared
 from antiphon_parsers.registry import REASONING_PARTS, TOOL_PARTS, ModelFormat
 from antiphon_turns import DetectionRule, ReplayPolicy
 
@@ -23,13 +24,15 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 class Detection(msgspec.Struct, frozen=True, kw_only=True):
     """The names for `resolve`. `reason` is for the start-up text, in whole sentences; `confidence` is between 0 and 1. `others`
-    would fit nearly as well: the evidence is ambiguous, and the operator should name the parser."""
+    would fit nearly as well: the evidence is ambiguous, and the operator should name the parser. `declared` goes to `resolve`
+    with the names."""
 
     tool_parser: str | None
     reasoning_parser: str | None
     reason: str
     confidence: float
     others: tuple[Candidate, ...] = ()
+    declared: Declared | None = None
 
 
 def detect(template: str, added_tokens: Collection[str], architectures: Sequence[str]) -> Detection:

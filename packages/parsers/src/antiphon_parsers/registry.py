@@ -136,19 +136,20 @@ def fold(name: str) -> str:
 def resolve(tool_parser: str | None, reasoning_parser: str | None, *, declared: hf.Declared | None = None) -> ModelFormat:
     """The format of two names; None or "none" leaves that half out, "hf" takes it from `declared`. ConfigError for an unknown
     name, and for "hf" without a declaration."""
-    if any(_is_declared(name) for name in (tool_parser, reasoning_parser)) and declared is None:
+    if any(is_declared(name) for name in (tool_parser, reasoning_parser)) and declared is None:
         raise ConfigError("parser hf reads the response_template in a model's tokenizer_config.json, and there is none; name a family")
-    tools = None if _is_declared(tool_parser) else _look_up("tool", tool_parser, list(TOOL_PARTS), TOOL_ALIASES)
-    reasoning = None if _is_declared(reasoning_parser) else _look_up("reasoning", reasoning_parser, list(REASONING_PARTS), REASONING_ALIASES)
+    tools = None if is_declared(tool_parser) else _look_up("tool", tool_parser, list(TOOL_PARTS), TOOL_ALIASES)
+    reasoning = None if is_declared(reasoning_parser) else _look_up("reasoning", reasoning_parser, list(REASONING_PARTS), REASONING_ALIASES)
     tool_part = TOOL_PARTS[tools] if tools else plain.TOOLS
     reasoning_part = REASONING_PARTS[reasoning] if reasoning else None
     if declared is not None:
-        tool_part = declared.tools if _is_declared(tool_parser) else tool_part
-        reasoning_part = declared.reasoning if _is_declared(reasoning_parser) else reasoning_part
+        tool_part = declared.tools if is_declared(tool_parser) else tool_part
+        reasoning_part = declared.reasoning if is_declared(reasoning_parser) else reasoning_part
     return compose(tool_part, reasoning_part)
 
 
-def _is_declared(name: str | None) -> bool:
+def is_declared(name: str | None) -> bool:
+    """Whether a name means the format that a model declares itself."""
     return name is not None and fold(name) in (hf.NAME, *hf.ALIASES)
 
 
@@ -193,4 +194,6 @@ def _look_up(kind: str, name: str | None, parts: list[str], aliases: dict[str, s
         return found
     near = difflib.get_close_matches(fold(name), known, n=3, cutoff=0.6)
     suggestion = ", ".join(dict.fromkeys(known[match] for match in near)) or "none of them is near"
-    raise ConfigError(f"unknown {kind} parser {name!r}: did you mean {suggestion}? Known are {', '.join(sorted(parts))}, {hf.NAME} and none.")
+    raise ConfigError(
+        f"unknown {kind} parser {name!r}: did you mean {suggestion}? Known are {', '.join(sorted(parts))}, {hf.NAME} and none."
+    )

@@ -258,9 +258,7 @@ def _noted(field: Field, sources: Sources, ends: Ends, layout: Layout) -> Calls:
     head = opener.rfind(">") + 1 or len(opener)
     notation = Notation(close="}", assign=":", quote=quote, words=True, end=closer)
     word = opener[head:]
-    syntax = NotedCalls(
-        opener=opener[:head], prefix=word, open="{", notation=notation, line_start_in_reasoning=_in_prose(opener)
-    )
+    syntax = NotedCalls(opener=opener[:head], prefix=word, open="{", notation=notation, line_start_in_reasoning=_in_prose(opener))
 
     def write(call: CallSegment) -> str:
         arguments = argument_text(call) if quote == "" else written(argument_text(call), quote)

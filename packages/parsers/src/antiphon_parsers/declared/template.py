@@ -81,8 +81,8 @@ def read_template(declaration: Mapping[str, Any]) -> Template:
     if not isinstance(fields, dict) or not fields:
         raise refuse("fields", "there are none")
     read = {name: _read_field(name, field) for name, field in fields.items()}
-    implicit = [name for name, field in read.items() if field.is_implicit]
-    if any(name not in TEXT_FIELDS for name in implicit):
+    implicit = [name for name, field in read.items() if field.is_implicit and name not in TEXT_FIELDS]
+    if implicit:
         raise refuse(", ".join(implicit), "only the text may have no opening marker")
     _, text = _only(read, TEXT_FIELDS)
     reasoning_name, reasoning = _only(read, REASONING_FIELDS)

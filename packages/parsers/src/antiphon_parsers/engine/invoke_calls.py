@@ -23,7 +23,8 @@ _STOP = re.compile(r"[<>\n]")
 
 class InvokeCalls(msgspec.Struct, frozen=True, kw_only=True):
     """The tags of a format. `typed`: parameters say whether they are strings, as JSON types do not follow from the
-    schema. In a format with blocks a call outside one begins only for a known tool. `wrappers` are keys that models put round all arguments."""
+    schema. In a format with blocks a call outside one begins only for a known tool. `wrappers`: keys that
+    models put round all arguments."""
 
     block_open: Spellings
     block_close: Spellings

@@ -105,7 +105,9 @@ V4_TAGS = _Tags(("tool_calls", "toolcalls", "tool"))
 V41_TAGS = _Tags(("calls",), space=" ")
 
 V32 = _tools("deepseek_v3_2", V32_TAGS, _rules("function_calls", "DeepseekV32ForCausalLM"), "encoding of DeepSeek-V3.2")
-V4 = _tools("deepseek_v4", V4_TAGS, _rules("tool_calls", "DeepseekV4ForCausalLM", "DeepseekV4ForConditionalGeneration"), "encoding of DeepSeek-V4")
+V4 = _tools(
+    "deepseek_v4", V4_TAGS, _rules("tool_calls", "DeepseekV4ForCausalLM", "DeepseekV4ForConditionalGeneration"), "encoding of DeepSeek-V4"
+)
 V41 = _tools("deepseek_v41", V41_TAGS, _rules(" calls", "DeepseekV41ForCausalLM"), "encoding of DeepSeek-V4.1")
 
 _SWITCHES = TemplateSwitches(

@@ -146,9 +146,7 @@ def _repeated_anchors(read: Template, calls: Calls | None) -> tuple[str, ...]:
     return tuple(anchor for anchor in map(str.strip, read.anchors) if anchor not in taken and len(anchor) > 1)
 
 
-def _writer(
-    text: tuple[str, ...] | None, reasoning: ReasoningMarkers | None, calls: Calls | None
-) -> Callable[[Sequence[Segment]], str]:
+def _writer(text: tuple[str, ...] | None, reasoning: ReasoningMarkers | None, calls: Calls | None) -> Callable[[Sequence[Segment]], str]:
     """What a turn of regions is written as: nothing stands between them."""
     opener, closer = text[:2] if text else ("", "")
 
