@@ -20,6 +20,13 @@ def context_advice(context_length: int) -> str:
     return "enough for every coding agent"
 
 
+def doubt(model: Model) -> str:
+    """What else the model's format may be, and how to say so."""
+    flags = {"tool": "--tool-call-parser", "reasoning": "--reasoning-parser"}
+    others = "; ".join(f"{flags[other.kind]} {other.name} ({other.reason})" for other in model.others)
+    return f"another reading is possible: {others}; name the parser by hand if the output is read wrongly"
+
+
 def show_banner(console: Console, *, url: str, model: Model, engine: str, load_seconds: float) -> None:
     """Prints the start-up text."""
     body = json.dumps({"model": model.name, "max_tokens": 64, "messages": [{"role": "user", "content": "Say hello"}]})
@@ -27,6 +34,7 @@ def show_banner(console: Console, *, url: str, model: Model, engine: str, load_s
         ("URL", url),
         ("Model", f"{model.name}  ({engine} engine, loaded in {load_seconds:.1f} s)"),
         ("Family", f"{model.label}: {model.why}"),
+        *((("Unsure", doubt(model)),) if model.others else ()),
         ("Context", f"{model.context_length:,} tokens: {context_advice(model.context_length)}"),
     ]
     console.print(Text("Antiphon is ready.", style="bold green"))

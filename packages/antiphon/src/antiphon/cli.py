@@ -9,6 +9,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import msgspec
 import typer
+from rich.console import Console
 
 from antiphon import __version__
 from antiphon.config import Settings, read_config_file
@@ -71,6 +72,42 @@ def parse(
     for line in parse_lines(sys.stdin.buffer):
         sys.stdout.buffer.write(line + b"\n")
         sys.stdout.buffer.flush()
+
+
+models = typer.Typer(no_args_is_help=True, help="Which format a model speaks, and which formats there are.")
+app.add_typer(models, name="models")
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+@models.command("detect")
+def models_detect(
+    *,
+    path: Annotated[Path, typer.Argument(help="A model folder, a .gguf file, or a chat template (.jinja).")],
+    as_json: AsJson = False,
+) -> None:
+    """Say which parsers read a model's output, and why.
+
+    Exit status: 0 one format fits, 3 several do (all are listed), 4 none does, 2 the path cannot be read.
+    """
+    from antiphon import models_cli  # `--help` must not load tokenizers
+
+    found = models_cli.look_at_path(path)
+    if as_json:
+        typer.echo(msgspec.json.encode(models_cli.detection_data(path, found)).decode())
+    else:
+        models_cli.show_detection(Console(), path, found)
+    raise typer.Exit(models_cli.exit_status(found))
+
+
+@models.command("list")
+def models_list(*, as_json: AsJson = False) -> None:
+    """List every parser with its other names and what it has."""
+    from antiphon import models_cli  # `--help` must not load tokenizers
+
+    if as_json:
+        typer.echo(msgspec.json.encode(models_cli.list_data()).decode())
+    else:
+        models_cli.show_list(Console())
 
 
 def _load_file(ctx: typer.Context, value: Path | None) -> Path | None:

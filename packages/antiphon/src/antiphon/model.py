@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from antiphon_parsers import ModelFormat, adapt, detect, resolve
+from antiphon_parsers import Candidate, Declared, Detection, ModelFormat, adapt, declare, detect, is_declared, resolve, weigh
 from antiphon_tokenizers import ChatTemplate, ModelFiles, Renderer, Tokenizer, load_model_files
 from antiphon_turns import CallSegment, ReasoningSegment, ReplayPolicy, TextSegment
 from antiphon_turns.errors import ConfigError
@@ -25,13 +25,24 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
 class Model:
     """One served model. Immutable after construction; shared by all requests."""
 
-    def __init__(self, *, name: str, files: ModelFiles, template: str, model_format: ModelFormat, why: str, context_length: int) -> None:
+    def __init__(
+        self,
+        *,
+        name: str,
+        files: ModelFiles,
+        template: str,
+        model_format: ModelFormat,
+        why: str,
+        context_length: int,
+        others: tuple[Candidate, ...] = (),
+    ) -> None:
         self.name = name
         self.path = files.path
         self.tokenizer: Tokenizer = files.tokenizer
         self.format = model_format
         self.family = model_format.family
         self.why = why
+        self.others = others
         self.context_length = context_length
         self.label = " + ".join(name for name in model_format.names if name) or "plain text"
         self.renderer = Renderer(
@@ -66,7 +77,7 @@ def load_model(choice: ModelChoice) -> Model:
             f"{choice.path} has no chat template, so it is a base model and cannot hold a conversation; use an instruct model"
             " or put a chat_template.jinja beside its tokenizer.json"
         )
-    model_format, why = choose_format(choice, files, files.chat_template)
+    model_format, why, others = choose_format(choice, files, files.chat_template)
     trained = files.context_length or DEFAULT_CONTEXT
     if choice.context_length and choice.context_length > trained:
         raise ConfigError(f"--context-length {choice.context_length} is more than the {trained} tokens {files.name} was trained for")
@@ -77,6 +88,7 @@ def load_model(choice: ModelChoice) -> Model:
         model_format=model_format,
         why=why,
         context_length=choice.context_length or trained,
+        others=others,
     )
 
 
@@ -98,9 +110,35 @@ def load_mock_model(choice: ModelChoice, template: str) -> Model:
     )
 
 
-def choose_format(choice: ModelChoice, files: ModelFiles, template: str) -> tuple[ModelFormat, str]:
-    """The family and the reason for it: named by the operator, else read from the template."""
+def choose_format(choice: ModelChoice, files: ModelFiles, template: str) -> tuple[ModelFormat, str, tuple[Candidate, ...]]:
+    """The family, the reason for it (named by the operator, else found out) and what would fit as well."""
+    found = look_at(files, template)
+    tools, reasoning = choice.tool_call_parser, choice.reasoning_parser
+    declared = declared_format(files, template) if is_declared(tools) or is_declared(reasoning) else found.declared
+    model_format = resolve(tools or found.tool_parser, reasoning or found.reasoning_parser, declared=declared)
+    open_questions = tuple(other for other in found.others if not (tools if other.kind == "tool" else reasoning))
+    return adapt(model_format, template), "named by the operator" if tools or reasoning else found.reason, open_questions
+
+
+def look_at(files: ModelFiles, template: str) -> Detection:
+    """What the model's files say about its format, its own declaration included."""
     found = detect(template, files.tokenizer.added_tokens, files.architectures)
-    named = choice.tool_call_parser or choice.reasoning_parser
-    model_format = resolve(choice.tool_call_parser or found.tool_parser, choice.reasoning_parser or found.reasoning_parser)
-    return adapt(model_format, template), "named by the operator" if named else found.reason
+    if files.response_template is None:
+        return found
+    return weigh(found, files.response_template, template=template, turn_ends=_ends(files))
+
+
+def declared_format(files: ModelFiles, template: str) -> Declared | None:
+    """The format that the model declares itself. ConfigError when it cannot be read."""
+    if files.response_template is not None:
+        return declare(files.response_template, template=template, turn_ends=_ends(files))
+    if files.response_schema:
+        raise ConfigError(
+            f"{files.path} declares its output as response_schema, expressions over the whole text that cannot be read while it streams;"
+            " models of today declare response_template: name a family with --tool-call-parser"
+        )
+    return None
+
+
+def _ends(files: ModelFiles) -> tuple[str, ...]:
+    return (files.eos_token,) if files.eos_token else ()
