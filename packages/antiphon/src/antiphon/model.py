@@ -4,10 +4,11 @@ from pathlib import Path
 
 import msgspec
 
+from antiphon.aliases import Aliases, read_aliases
 from antiphon_parsers import ModelFormat, adapt, detect, resolve
 from antiphon_tokenizers import ChatTemplate, ModelFiles, Renderer, Tokenizer, load_model_files
 from antiphon_turns import CallSegment, ReasoningSegment, ReplayPolicy, TextSegment
-from antiphon_turns.errors import ConfigError
+from antiphon_turns.errors import ConfigError, UnknownModel
 
 DEFAULT_CONTEXT = 8192
 
@@ -20,19 +21,36 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
     context_length: int | None = None
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
+    aliases: tuple[str, ...] = ()
+    vendor_aliases: bool = True
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """What clients know of a model: the names it answers to, and tokens of prompt plus answer."""
+
+    name: str
+    context_length: int
+    aliases: Aliases = Aliases()
+
+
+def identify(choice: ModelChoice, *, name: str, context_length: int) -> Identity:
+    """The identity of a choice whose name and context are known. Raises ConfigError for bad aliases."""
+    aliases = read_aliases(choice.aliases, served=name, vendors=choice.vendor_aliases)
+    return Identity(name=name, context_length=context_length, aliases=aliases)
 
 
 class Model:
     """One served model. Immutable after construction; shared by all requests."""
 
-    def __init__(self, *, name: str, files: ModelFiles, template: str, model_format: ModelFormat, why: str, context_length: int) -> None:
-        self.name = name
+    def __init__(self, identity: Identity, *, files: ModelFiles, template: str, model_format: ModelFormat, why: str) -> None:
+        self.name = identity.name
+        self.aliases = identity.aliases
         self.path = files.path
         self.tokenizer: Tokenizer = files.tokenizer
         self.format = model_format
         self.family = model_format.family
         self.why = why
-        self.context_length = context_length
+        self.context_length = identity.context_length
         self.label = " + ".join(name for name in model_format.names if name) or "plain text"
         self.renderer = Renderer(
             ChatTemplate(template, bos_token=files.bos_token, eos_token=files.eos_token),
@@ -43,6 +61,16 @@ class Model:
         found = (files.tokenizer.id_of(token) for token in self.family.frame.stop_tokens)
         self.stop_ids = frozenset(files.eos_ids) | {token_id for token_id in found if token_id is not None}
         self.foreign_ids = foreign_ids(files.tokenizer, model_format) - self.stop_ids
+
+    def answers_to(self, name: str) -> bool:
+        """Whether a request for this name is one for this model."""
+        return name == self.name or self.aliases.match(name)
+
+    def check_name(self, name: str) -> None:
+        """Raises UnknownModel unless the model answers to the name."""
+        if not self.answers_to(name):
+            message = f"no model {name!r} here; this server has {self.name!r}, and --alias makes it answer to further names"
+            raise UnknownModel(message, param="model")
 
 
 # One of everything a turn can hold.
@@ -71,12 +99,11 @@ def load_model(choice: ModelChoice) -> Model:
     if choice.context_length and choice.context_length > trained:
         raise ConfigError(f"--context-length {choice.context_length} is more than the {trained} tokens {files.name} was trained for")
     return Model(
-        name=choice.name or files.name,
+        identify(choice, name=choice.name or files.name, context_length=choice.context_length or trained),
         files=files,
         template=files.chat_template,
         model_format=model_format,
         why=why,
-        context_length=choice.context_length or trained,
     )
 
 
@@ -89,12 +116,11 @@ def load_mock_model(choice: ModelChoice, template: str) -> Model:
     markers = tuple(dict.fromkeys((*named.family.markers, *chatml.markers)))
     family = msgspec.structs.replace(named.family, replay=ReplayPolicy(keep="all"), frame=chatml.frame, markers=markers)
     return Model(
-        name=choice.name or "antiphon-mock",
+        identify(choice, name=choice.name or "antiphon-mock", context_length=choice.context_length or 262_144),
         files=files,
         template=template,
         model_format=msgspec.structs.replace(named, family=family),
         why="the mock template was written for it",
-        context_length=choice.context_length or 262_144,
     )
 
 

@@ -41,12 +41,14 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Surface(msgspec.Struct, frozen=True, kw_only=True):
-    """`ingest` raises RequestError. `error` spells any error of ours. `request_id_header` is the vendor's own."""
+    """`ingest` raises RequestError. `error` spells any error of ours. `request_id_header` is the vendor's own. `notes` are headers
+    of every answer."""
 
     name: str
     ingest: Callable[[bytes, Mapping[str, str]], Call]
     error: Callable[[AntiphonError, str], ErrorResponse]
     request_id_header: str
+    notes: tuple[tuple[str, str], ...] = ()
 
 
 def messages_surface() -> Surface:

@@ -79,7 +79,7 @@ class Answer:
         """Runs the turn. Raises AntiphonError only while nothing has been sent."""
         self._projector = projector = call.projector(self.request_id, int(time.time()))
         turn = self._pipeline.run(prepared, turn_tag=self._tag, request_id=self.request_id, argument_streaming=call.argument_streaming)
-        headers = [(self._surface.request_id_header, self.request_id), *notes(prepared)]
+        headers = [(self._surface.request_id_header, self.request_id), *self._surface.notes, *notes(prepared)]
         started = time.monotonic()
         async with aclosing(turn):
             if call.turn.stream:
