@@ -107,7 +107,7 @@ PAGES = [
 
 @pytest.mark.parametrize(("query", "ids", "more"), PAGES)
 @pytest.mark.parametrize("headers", [{}, VERSION], ids=["anybody", "anthropic"])
-def test_pages(query: dict[str, str], ids: str, more: bool, headers: dict[str, str]) -> None:
+def test_pages(query: dict[str, str], ids: str, headers: dict[str, str], *, more: bool) -> None:
     cards = [models.ModelCard(id=name, created=0, context_length=8192) for name in "abcde"]
     body = json.loads(models.list_body(cards, headers, query))
     assert "".join(item["id"] for item in body["data"]) == ids

@@ -12,6 +12,7 @@ import typer
 
 from antiphon import __version__
 from antiphon.config import Settings, is_file_only, read_config_file
+from antiphon.launch_cli import LaunchCommand, launch_command
 from antiphon_turns.errors import ConfigError
 
 # Tables cut the names of long switches short on narrower terminals; a name that cannot be read cannot be typed.
@@ -118,3 +119,9 @@ _parameters = list(_serve_parameters())
 serve.__signature__ = inspect.Signature(_parameters)  # type: ignore[attr-defined]
 serve.__annotations__ = {parameter.name: parameter.annotation for parameter in _parameters}
 app.command()(serve)
+app.command(
+    "launch",
+    cls=LaunchCommand,
+    options_metavar="[OPTIONS] [SERVE OPTIONS] [-- CLIENT ARGUMENTS]",
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)(launch_command)
