@@ -25,10 +25,11 @@ WINDOW = 131_072
 COMMAND = "seq 1 30000"
 COMMAND_BYTES = 168_894
 LIMIT_SECONDS = 90
+FEW_TOKENS, MANY_TOKENS = 1000, 116_000
 ARMS = {"no entry": None, "`minimal`": "minimal", "`gpt-5.5`": "gpt-5.5"}
 
 
-def events(items: list[dict[str, Any]], number: int) -> Iterator[tuple[str, dict[str, Any]]]:
+def events(items: list[dict[str, Any]], number: int, tokens: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """A whole answer: its items, then the end with the usage Codex insists on."""
     response = {"id": f"resp_{number}", "object": "response", "status": "in_progress", "output": []}
     yield "response.created", {"response": response}
@@ -36,13 +37,14 @@ def events(items: list[dict[str, Any]], number: int) -> Iterator[tuple[str, dict
         yield "response.output_item.added", {"output_index": index, "item": item}
         yield "response.output_item.done", {"output_index": index, "item": item}
     details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 1}}
-    usage = {"input_tokens": 1000, "output_tokens": 10, "total_tokens": 1010, **details}
+    usage = {"input_tokens": tokens, "output_tokens": 10, "total_tokens": tokens + 10, **details}
     yield "response.completed", {"response": {**response, "status": "completed", "output": items, "usage": usage}}
 
 
-def answer(body: dict[str, Any], number: int) -> bytes:
-    """The first turn thinks and calls, the second speaks."""
-    if any(item.get("type") == "function_call_output" for item in body["input"]):
+def answer(number: int, tokens: int) -> bytes:
+    """The first answer thinks and calls, and says that its prompt had so many tokens; the others speak."""
+    if number > 1:
+        tokens = FEW_TOKENS
         content = [{"type": "output_text", "text": "FINAL_OK", "annotations": []}]
         items: list[dict[str, Any]] = [{"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": content}]
     else:
@@ -52,14 +54,17 @@ def answer(body: dict[str, Any], number: int) -> bytes:
             {"type": "reasoning", "id": "rs_1", "summary": summary, "encrypted_content": "x"},
             {"type": "function_call", "id": "fc_1", **call},
         ]
-    return b"".join(f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n".encode() for kind, data in events(items, number))
+    return b"".join(
+        f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n".encode() for kind, data in events(items, number, tokens)
+    )
 
 
 class Recorder(ThreadingHTTPServer):
     """Answers `POST /v1/responses` and keeps the bodies."""
 
-    def __init__(self) -> None:
+    def __init__(self, tokens: int) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
+        self.tokens = tokens
         self.bodies: list[dict[str, Any]] = []
 
 
@@ -70,7 +75,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.server.bodies.append(body)
-        data = answer(body, len(self.server.bodies))
+        data = answer(len(self.server.bodies), self.server.tokens)
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("content-length", str(len(data)))
@@ -81,9 +86,9 @@ class Handler(BaseHTTPRequestHandler):
         """Says nothing: the table is the output."""
 
 
-def session(program: str, profile: str | None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def session(program: str, profile: str | None, *, tokens: int = FEW_TOKENS) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """(bodies Codex sent, events it printed) of one session."""
-    with Recorder() as server, tempfile.TemporaryDirectory() as folder:
+    with Recorder(tokens) as server, tempfile.TemporaryDirectory() as folder:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         settings = {
             "model": json.dumps(MODEL),
@@ -121,6 +126,13 @@ def session(program: str, profile: str | None) -> tuple[list[dict[str, Any]], li
     return server.bodies, printed
 
 
+def compacts(bodies: list[dict[str, Any]]) -> bool:
+    """Whether Codex asked for a summary of the session."""
+    return any(
+        '"request_kind":"compaction"' in json.dumps(body.get("client_metadata")).replace("\\", "").replace(" ", "") for body in bodies
+    )
+
+
 def tool_names(tools: list[dict[str, Any]]) -> list[str]:
     """Names, with the kind where a tool is no function."""
     kinds = {"custom": " (freeform)", "namespace": " (namespace)"}
@@ -154,6 +166,9 @@ def facts(bodies: list[dict[str, Any]], printed: list[dict[str, Any]]) -> dict[s
 def main() -> None:
     """Runs the arms and prints the table."""
     arms = {name: facts(*session(sys.argv[1], profile)) for name, profile in ARMS.items()}
+    for name, profile in ARMS.items():
+        bodies, _ = session(sys.argv[1], profile, tokens=MANY_TOKENS)
+        arms[name][f"compacts a session of {MANY_TOKENS:,} tokens (context {WINDOW:,})"] = "yes" if compacts(bodies) else "no"
     lines = ["| | " + " | ".join(arms) + " |", "|---|" + "---|" * len(arms)]
     lines += [f"| {row} | " + " | ".join(arm[row] for arm in arms.values()) + " |" for row in next(iter(arms.values()))]
     sys.stdout.write("\n".join(lines) + "\n")

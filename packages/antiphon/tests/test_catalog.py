@@ -194,6 +194,13 @@ def test_an_overflow_is_told_in_the_same_measure(serve_mock):
     assert tokens > limit
 
 
+def test_the_catalog_tells_each_caller_the_context_in_the_measure_of_its_counts(serve_mock):
+    _, scaled, _ = scaled_and_not(serve_mock, "x")
+    found = scaled.http.get("/v1/models").json()
+    assert (found["data"][0]["max_input_tokens"], found["data"][0]["context_length"]) == (200_000, 32_768)
+    assert found["models"][0]["context_window"] == 32_768
+
+
 def test_chat_counts_are_never_scaled(serve_mock):
     plain, scaled, asked = scaled_and_not(serve_mock, "word " * 50)
     answers = [server.http.post("/v1/chat/completions", json=asked) for server in (plain, scaled)]

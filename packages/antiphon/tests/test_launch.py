@@ -291,6 +291,15 @@ def test_a_missing_client_comes_with_the_way_to_get_it(tmp_path, monkeypatch):
         launch(request("pi", tmp_path, program=tmp_path / "nothing"), lambda _: None)
 
 
+@pytest.mark.parametrize(("wire", "window"), [("messages", 100_000), ("chat", 40_000), ("responses", 40_000)])
+def test_the_window_is_in_the_measure_of_the_wire_s_counts(serve_mock, fake, tmp_path, wire, window):
+    server = serve_mock(RULES, context_length=40_000, reported_context_length=100_000)
+    asked = request("pi", tmp_path, url=server.url, program=fake, wire=wire)
+    launch(asked, lambda _: None)
+    (model,) = json.loads((asked.folder / "models.json").read_text())["providers"]["antiphon"]["models"]
+    assert model["contextWindow"] == window
+
+
 def test_a_small_context_is_noted(serve_mock, fake, tmp_path):
     said = []
     launch(request("claude", tmp_path, url=serve_mock(RULES, context_length=8192).url, program=fake), said.append)

@@ -36,6 +36,7 @@ def build_catalog(model: Model, settings: Settings, *, created: int) -> Catalog:
         id=model.name,
         created=created,
         context_length=model.context_length,
+        reported_length=settings.reported_context_length,
         profile=chosen_profile(settings),
         reasons=model.format.names[1] is not None,
         calls=model.format.names[0] is not None,

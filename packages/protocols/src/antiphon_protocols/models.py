@@ -24,12 +24,14 @@ _BYTES_A_TOKEN = 4
 
 class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
     """One name that may be asked for. `created` is Unix time in seconds; the lengths are in tokens. `reasons` and `calls`: what the
-    family can do. `structured`: output can be held to a schema."""
+    family can do. `structured`: output can be held to a schema. `reported_length`: the context in the measure of the token counts that
+    Messages reports, where that is not tokens."""
 
     id: str
     created: int
     context_length: int
     max_output_tokens: int | None = None
+    reported_length: int | None = None
     display_name: str | None = None
     profile: Profile = PROFILES[DEFAULT]
     reasons: bool = True
@@ -112,7 +114,7 @@ def _anthropic(card: ModelCard) -> dict[str, Any]:
         "display_name": card.display_name or card.id,
         "created_at": timestamp(card.created),
         "lifecycle": "active",
-        "max_input_tokens": card.window,
+        "max_input_tokens": card.reported_length or card.window,
         "max_tokens": card.max_output_tokens or card.window,
         "capabilities": _capabilities(card),
     }

@@ -20,7 +20,12 @@ from antiphon_turns.errors import ConfigError
 
 Say = Callable[[str], None]
 
-_WINDOW_KEYS = ("max_input_tokens", "context_length", "max_model_len")
+# A server may report Messages counts in a measure of its own; `max_input_tokens` is in that measure.
+_WINDOW_KEYS: dict[Wire, tuple[str, ...]] = {
+    "messages": ("max_input_tokens", "context_length", "max_model_len"),
+    "chat": ("context_length", "max_model_len", "max_input_tokens"),
+    "responses": ("context_length", "max_model_len", "max_input_tokens"),
+}
 _CATALOG_KEYS = ("slug", "base_instructions", "shell_type")
 
 
@@ -90,7 +95,8 @@ def online_target(request: Request) -> Target | None:
     found = find_model(request.url, request.key, request.model)
     if found is None:
         return None
-    window = request.window or next((found[key] for key in _WINDOW_KEYS if isinstance(found.get(key), int)), None)
+    keys = _WINDOW_KEYS[chosen_wire(request)]
+    window = request.window or next((found[key] for key in keys if isinstance(found.get(key), int)), None)
     if window is None:
         raise ConfigError(f"{request.url} does not say how long the context of {found['id']} is; give --context")
     entry = {key: value for key, value in found.items() if key in codex_fields()} if all(key in found for key in _CATALOG_KEYS) else None
@@ -107,19 +113,24 @@ def codex_fields() -> frozenset[str]:
     return frozenset(codex_entry(ModelCard(id="", created=0, context_length=1), 1))
 
 
-def make_target(request: Request, *, model: str, window: int, entry: Mapping[str, Any] | None) -> Target:
-    """A target; servers that know nothing of Codex get an entry of the default profile. Raises ConfigError for a wire the client lacks."""
+def chosen_wire(request: Request) -> Wire:
+    """The wire the user named, or the client's first. Raises ConfigError for one the client lacks."""
     client = request.client
     wire = request.wire or client.wires[0]
     if wire not in client.wires:
         raise ConfigError(f"{client.title} does not speak {wire}; it speaks {', '.join(client.wires)}")
+    return wire
+
+
+def make_target(request: Request, *, model: str, window: int, entry: Mapping[str, Any] | None) -> Target:
+    """A target; servers that know nothing of Codex get an entry of the default profile. Raises ConfigError for a wire the client lacks."""
     made = codex_entry(ModelCard(id=model, created=0, context_length=window), 1)
     return Target(
         url=request.url,
         model=model,
         window=window,
         key=request.key,
-        wire=wire,
+        wire=chosen_wire(request),
         folder=request.folder,
         work=Path.cwd(),
         entry={**(entry or made), **({"context_window": window, "max_context_window": window} if request.window else {})},
