@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 
 from antiphon.app import build_app
 from antiphon.banner import show_banner
+from antiphon.catalog import chosen_profile
 from antiphon.config import Settings
 from antiphon.engines.base import Engine
 from antiphon.engines.default_model import DEFAULT_MODEL_NAME, default_model_path
@@ -227,12 +228,15 @@ def options_of(settings: Settings) -> PipelineOptions:
 
 def build(settings: Settings) -> tuple[Model, Engine]:
     """Model and engine of the settings. Raises ConfigError."""
+    chosen_profile(settings)  # a wrong name is told before a model is loaded
     choice = ModelChoice(
         path=settings.model_path or default_model_path(),
         name=settings.model_name,
         context_length=settings.context_length,
         tool_call_parser=settings.tool_call_parser,
         reasoning_parser=settings.reasoning_parser,
+        aliases=tuple(settings.aliases),
+        vendor_aliases=settings.vendor_aliases,
     )
     if not choice.path.exists():
         raise ConfigError(f"{choice.path} does not exist; --model-path takes a .gguf file, or a folder with tokenizer.json")
