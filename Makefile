@@ -13,11 +13,11 @@ ARGS ?=
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test lint fmt lock agents agents-cut agents-setup bench forced-calls clean
+.PHONY: help install serve test lint fmt lock agents agents-cut agents-setup launch-check codex-profiles docs bench forced-calls clean
 
 help: ## this list
 	@echo "usage: make TARGET"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: ## make or update .venv: Antiphon, its pinned packages, the default model, the test tools
 	@scripts/install.sh all
@@ -62,6 +62,18 @@ agents-setup: ## install the pinned agent clients (npm and PyPI, about 2 GB for 
 bench: ## parser and frontend figures (bench/README.md says what they mean)
 	@scripts/install.sh all
 	@$(BIN)/python -m bench.run $(ARGS)
+
+launch-check: ## `antiphon launch` with the real clients (CLIENTS="claude codex opencode openclaw pi", WIRES="messages chat"; needs root)
+	@scripts/install.sh serve
+	@scripts/launch_check.sh
+
+codex-profiles: ## what Codex does with a minimal and a full catalog entry: the table of docs/clients/codex.md (needs root)
+	@scripts/install.sh serve
+	@scripts/codex_profiles.sh
+
+docs: ## write the generated pages of docs/
+	@scripts/install.sh all
+	@$(BIN)/python scripts/field_table.py
 
 forced-calls: ## 50 forced tool calls on the default model: all must fit their schema
 	@scripts/install.sh all

@@ -23,8 +23,9 @@ class MockServer:
     def __enter__(self) -> "MockServer":
         command = [sys.executable, "-m", "antiphon", "serve", "--engine", "mock", "--http-port", "0", *self._flags]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
-        # An empty folder of its own, so that no antiphon.toml is found.
+        # An empty folder of its own, so that no antiphon.toml is found, and no state of the user's used.
         self._folder = tempfile.TemporaryDirectory(prefix="antiphon-bench-")
+        environment["XDG_STATE_HOME"] = self._folder.name
         self._log = open(os.path.join(self._folder.name, "log"), "w+b")
         self._process = subprocess.Popen(
             command, cwd=self._folder.name, env=environment, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Real agent clients, each in a two-turn tool session against the mock engine, cut off from every network.
 #
-#   CLIENTS="claude opencode pi sdks"   which clients
+#   CLIENTS="claude codex ..."          which clients, all of their variants or one: codex/builtin
 #   SCRIPTS="agent_session ..."         which scripts of the mock engine (names in the clients' folder)
 #   ANTIPHON_SHARED=../shared           where the clients' session scripts are (its folder `clients`)
 #   SERVE_ARGS="..."                    further flags for the server
@@ -17,16 +17,6 @@ row() { # row SCRIPT CLIENT RESULT SECONDS
   printf '%-28s %-26s %-8s %5s s\n' "$@"
 }
 
-session() { # session CLIENT LOG: one session of one client
-  local client=$1 log=$2 variant=${1#*/}
-  case $client in
-    claude) "$sessions/run_claude.sh" "$url" ;;
-    opencode/*) API=$variant "$sessions/run_opencode.sh" "$url" ;;
-    pi/*) API=$variant "$sessions/run_pi.sh" "$url" ;;
-    sdks/*) ONLY=$variant "$sessions/run_sdks.sh" "$url" ;;
-  esac >"$log" 2>&1
-}
-
 # The inner half: runs inside the namespace, for one script.
 inside() { # inside SCRIPT LOGS CLIENT...
   local script=$1 logs=$2 client log started result failed=0
@@ -36,7 +26,7 @@ inside() { # inside SCRIPT LOGS CLIENT...
     log=$logs/${client//\//-}.txt
     started=$SECONDS
     result=PASS
-    session "$client" "$log" || result=FAIL
+    run_client "$client" >"$log" 2>&1 || result=FAIL
     row "$script" "$client" "$result" "$((SECONDS - started))"
     if [ "$result" = FAIL ]; then
       failed=1
@@ -52,9 +42,10 @@ if [ "${1:-}" = inside ]; then
   exit
 fi
 
-clients=${CLIENTS:-claude opencode pi sdks}
+clients=${CLIENTS:-claude claude-old claude-tui codex opencode pi openclaw sdks}
+sdk_sessions="anthropic_stream anthropic_nonstream openai_chat_stream openai_chat_nonstream openai_responses_stream"
 # shellcheck disable=SC2086
-chosen=$(expand "anthropic_stream anthropic_nonstream openai_chat_stream openai_chat_nonstream claude_agent_sdk" $clients)
+chosen=$(expand "$sdk_sessions openai_agents_responses openai_agents_chat openai_agents_stream claude_agent_sdk" $clients)
 # shellcheck disable=SC2086
 check_machine $clients
 

@@ -2,7 +2,7 @@
 # Real agent clients in sessions whose first tool call is cut by the token limit (tests/agents/cut_calls.jsonl).
 # The cut command would write cut.txt; the model then makes a good call, and answers when that has run.
 #
-#   CLIENTS="claude opencode pi sdks"   which clients
+#   CLIENTS="claude codex ..."          which clients, all of their variants or one
 #   MODES="honest recover ..."          --cut-calls, with `incremental-` in front also --argument-streaming incremental
 #   CUTS="opener name ..."              where the call is cut: behind <tool_call>, behind the name, inside the value, before
 #                                       </parameter>, before </function>; `second`: a good call, then a cut one;
@@ -25,13 +25,10 @@ row() { # row MODE CUT CLIENT OUTCOME RESULT TURNS SECONDS
 }
 
 session() { # session CLIENT FOLDER: one session of one client, in FOLDER/cwd
-  local client=$1 variant=${1#*/}
   export W=$2/cwd H=$2/home LIMIT=$limit TMPDIR=$2
-  case $client in
-    claude) "$sessions/run_claude.sh" "$url" ;;
-    opencode/*) API=$variant "$sessions/run_opencode.sh" "$url" ;;
-    pi/*) API=$variant "$sessions/run_pi.sh" "$url" ;;
-    sdks/*) (cd "$W" && timeout "$limit" "$installed/venv/bin/python" "$root/tests/agents/sdk_cut_sessions.py" "$url" "$variant") ;;
+  case $1 in
+    sdks/*) (cd "$W" && timeout "$limit" "$installed/venv/bin/python" "$root/tests/agents/sdk_cut_sessions.py" "$url" "${1#*/}") ;;
+    *) run_client "$1" ;;
   esac
 }
 
@@ -42,6 +39,7 @@ wanted() { # wanted MODE CUT CLIENT: goes-on, or any (goes-on or stops)
   esac
   case $2/$3 in
     */claude | */claude_agent_sdk) echo goes-on && return ;; # they continue a turn that the limit has cut
+    */codex/*) echo goes-on && return ;; # told that the turn has not ended
     second/opencode/* | second/pi/*) echo goes-on && return ;;
   esac
   [ "$2" = opener ] && echo any && return # no name yet: there is no call to show
@@ -104,7 +102,7 @@ if [ "${1:-}" = inside ]; then
   exit
 fi
 
-clients=${CLIENTS:-claude opencode pi sdks}
+clients=${CLIENTS:-claude codex opencode pi openclaw sdks}
 sdk_sessions="anthropic_stream anthropic_nonstream anthropic_tool_runner openai_chat_stream openai_chat_nonstream"
 # shellcheck disable=SC2086
 chosen=$(expand "$sdk_sessions openai_agents_stream openai_agents_nonstream claude_agent_sdk" $clients)

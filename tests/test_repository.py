@@ -30,7 +30,7 @@ def script(name: str) -> ModuleType:
 
 def markdown() -> list[Path]:
     """The repository's own documents."""
-    return [ROOT / name for name in DOCUMENTS] + sorted(ROOT.glob("packages/*/README.md"))
+    return [ROOT / name for name in DOCUMENTS] + sorted(ROOT.glob("packages/*/README.md")) + sorted(ROOT.glob("docs/**/*.md"))
 
 
 def code_blocks(path: Path, language: str) -> list[str]:
@@ -223,7 +223,7 @@ def test_pins_satisfy_the_packages() -> None:
     assert unfit == []
 
 
-@pytest.mark.parametrize("name", ["agents.sh", "agents_cut.sh"])
+@pytest.mark.parametrize("name", ["agents.sh", "agents_cut.sh", "launch_check.sh", "codex_profiles.sh"])
 def test_agents_are_skipped_with_a_reason_without_the_shared_folder(tmp_path: Path, name: str) -> None:
     environment = {**os.environ, "ANTIPHON_SHARED": str(tmp_path)}
     done = subprocess.run([ROOT / "scripts" / name], env=environment, capture_output=True, text=True, check=False)

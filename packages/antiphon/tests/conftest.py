@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import pytest
 
 from antiphon.app import build_app
 from antiphon.config import Settings
+from antiphon.model import load_mock_model
 from antiphon.pipeline import Pipeline
 from antiphon.responses import Responses
 from antiphon.seals import SealKey, Seals
@@ -61,7 +63,7 @@ def run(settings: Settings) -> Iterator[Running]:
         stop = asyncio.Event()
         holder["stop"] = lambda: loop.call_soon_threadsafe(stop.set)
         up.set()
-        await serve_http(app, listener, grace=1, stop=stop)
+        await serve_http(app, listener, grace=1, stop=stop, drain=responses.live.drain)
         await responses.close()
         await engine.close()
 
@@ -78,6 +80,16 @@ def run(settings: Settings) -> Iterator[Running]:
         loop.close()
         listener.close()
         trace.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_state_folder(tmp_path_factory):
+    """Servers of the tests, in this process or another, leave nothing in the user's own folder."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        # A model never changes, and most servers here have the same one.
+        patched.setattr("antiphon.serve.load_mock_model", functools.cache(load_mock_model))
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,7 @@ def test_the_family_of_a_real_template_comes_with_its_reason():
 
 def test_the_next_command_can_be_pasted():
     text = banner(model_name="org/a-model")
-    command = text[text.index("curl ") :].split("\n    ANTHROPIC_BASE_URL", 1)[0]
+    command = text[text.index("curl ") :].split("\n    antiphon launch", 1)[0]
     words = shlex.split(command.replace("\\\n", " "))
     assert words[:2] == ["curl", "http://127.0.0.1:8123/v1/messages"]
     assert words[2:4] == ["-H", "content-type: application/json"]
@@ -49,9 +49,14 @@ def test_the_next_command_can_be_pasted():
 
 
 def test_claude_code_is_offered_only_where_it_fits():
-    assert "claude --model antiphon-mock" in banner()
-    assert "claude --model antiphon-mock" in banner(context_length=AGENT_CONTEXT)
-    assert "claude --model" not in banner(context_length=AGENT_CONTEXT - 1)
+    everybody = "    antiphon launch claude --url http://127.0.0.1:8123   # or codex, opencode, openclaw, pi\n"
+    assert banner().endswith(everybody)
+    assert banner(context_length=AGENT_CONTEXT).endswith(everybody)
+    assert banner(context_length=AGENT_CONTEXT - 1).endswith("    antiphon launch pi --url http://127.0.0.1:8123\n")
+
+
+def test_the_default_address_need_not_be_said():
+    assert "antiphon launch claude   # or" in banner(url="http://127.0.0.1:8000")
 
 
 @pytest.mark.parametrize(

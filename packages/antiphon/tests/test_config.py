@@ -87,6 +87,8 @@ SOURCES = [
     ("mock_token_delay_ms", ("0.5", 0.5), ("1.5", 1.5), ("2", 2.0)),
     ("trace_tokens", ("a.jsonl", Path("a.jsonl")), ("b.jsonl", Path("b.jsonl")), ('"c.jsonl"', Path("c.jsonl"))),
     ("log_level", ("error", "error"), ("debug", "debug"), ('"warning"', "warning")),
+    ("profile", ("minimal", "minimal"), ("house", "house"), ('"claude-opus-4-8"', "claude-opus-4-8")),
+    ("reported_context_length", ("2000", 2000), ("3000", 3000), ("200000", 200_000)),
 ]
 
 
@@ -143,7 +145,26 @@ def test_the_file_may_be_named(settings, tmp_path):
     assert settings("--config", str(other), "--http-port", "7").http_port == 7
 
 
+def test_aliases_come_as_flags_as_words_as_a_list_and_as_a_table(settings):
+    assert settings("--alias", "a-*", "--alias", "b=m").aliases == ["a-*", "b=m"]
+    assert settings("--model-alias", "a-*").aliases == ["a-*"]
+    assert settings(env={"ANTIPHON_ALIASES": "a-* b=m"}).aliases == ["a-*", "b=m"]
+    for text in ('aliases = ["a-*", "b=m"]\n', '[aliases]\n"b" = "m"\n'):
+        assert settings(file=text, env={"ANTIPHON_ALIASES": ""}).aliases[-1] == "b=m"
+    assert settings("--alias", "c", file='aliases = ["a"]\n').aliases == ["c"], "a flag wins"
+
+
+def test_profiles_stand_in_the_file_and_nowhere_else(settings, refusal):
+    found = settings(file='profile = "house"\n[profiles.house]\nlike = "minimal"\nverbosity = "low"\n')
+    assert (found.profile, found.profiles) == ("house", {"house": {"like": "minimal", "verbosity": "low"}})
+    assert settings(file="http_port = 1\n").profiles == {}
+    assert "--profiles" in refusal("--profiles", "x")
+
+
 BAD_FILES = [
+    ("aliases = 1\n", "aliases: must be a list"),
+    ("aliases = [1]\n", "aliases: must be a list"),
+    ("profiles = 1\n", "profiles must be tables"),
     ("http_prot = 1\n", "no setting is called http_prot"),
     ("http_port = 1\nzeta = 1\nalpha = 2\n", "no setting is called alpha, zeta"),
     ("[serve]\nhttp_port = 1\n", "no setting is called serve"),
@@ -206,6 +227,8 @@ def test_what_only_the_server_can_check_is_one_sentence(monkeypatch, tmp_path):
         (("--dyn-tool-call-parser", "qwen3_codr"), "unknown tool parser 'qwen3_codr': did you mean qwen3_coder"),
         (("--reasoning-parser", "qwen33"), "unknown reasoning parser 'qwen33': did you mean qwen3"),
         (("--tool-call-parser", "zzzzzz"), "unknown tool parser 'zzzzzz': "),
+        (("--profile", "gpt-55"), "no metadata profile is called 'gpt-55'; there are gpt-5.5"),
+        (("--alias", "x=other"), "the alias 'x=other' leads to 'other', and this server has only 'antiphon-mock'"),
         (("--mock-script", "no.jsonl"), "cannot read the mock script no.jsonl"),
         (("--model-path", "no.gguf"), "no.gguf does not exist"),
         (("--trace-tokens", "no/such/folder.jsonl"), "cannot write the token trace no/such/folder.jsonl"),

@@ -52,6 +52,14 @@ def test_openapi_lists_what_is_mounted(server):
     )
 
 
+def test_openapi_has_every_method_of_a_path(server):
+    paths = server.http.get("/openapi.json").json()["paths"]
+    assert paths["/v1/responses"].keys() == {"get", "post"}
+    assert paths["/v1/responses/{response_id}"].keys() == {"get", "delete"}
+    assert paths["/v1/responses/{response_id}"]["get"]["parameters"][0]["name"] == "response_id"
+    assert "requestBody" not in paths["/v1/responses"]["get"]
+
+
 def test_without_the_anthropic_api_its_paths_are_gone(serve_mock):
     server = serve_mock(enable_anthropic_api=False)
     answer = server.http.post("/v1/messages", json={})

@@ -67,3 +67,15 @@ def test_a_bad_line_is_an_error_and_the_next_still_runs(line: bytes) -> None:
     bad, good = map(json.loads, output_of(line, b'{"id": 2, "text": "b"}'))
     assert set(bad) == {"id", "error"} and bad["error"]
     assert good["segments"][0]["text"] == "b"
+
+
+def test_a_declared_format_comes_with_the_case() -> None:
+    fields = {
+        "content": {"close": "<|end|>"},
+        "tool_calls": {"open": "<do>", "close": "</do>", "content": "json", "transform": {"function": "{content}"}},
+    }
+    declared = {"start_anchor": "<|model|>", "fields": fields}
+    case = {"id": 1, "parser": "hf", "text": 'a\n<do>{"name": "f", "arguments": {"x": 1}}</do>', "response_template": declared}
+    assert [segment["kind"] for segment in parsed(case)["segments"]] == ["text", "tool_call"]
+    assert "response_template" in parsed({**case, "response_template": None})["error"]
+    assert "start_anchor" in parsed({**case, "response_template": {"fields": fields}})["error"]

@@ -304,6 +304,34 @@ def test_compaction_and_what_follows_it(serve_mock, way):
     assert other["output"][-1]["content"][0]["text"].strip() == "T"
 
 
+def test_truncation_auto_leaves_the_oldest_out_instead_of_refusing(serve_mock):
+    server = serve_mock([{"when": "", "say": "R\n</think>\n\nT"}], context_length=600)
+    items = [{"role": role, "content": f"{number} " + "word " * 40} for number in range(12) for role in ("user", "assistant")]
+    items.append({"role": "user", "content": "the last"})
+    refused = ask(server, items, tools=[])
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "context_length_exceeded")
+    answer = ask(server, items, tools=[], truncation="auto")
+    assert answer.json()["status"] == "completed"
+    assert "oldest_messages" in answer.headers["x-antiphon-ignored"]
+    prompt = server.pipeline.model.tokenizer.decode(server.traced()[-1]["prompt_ids"])
+    assert "the last" in prompt
+    assert "11 word" in prompt
+    assert "0 word word" not in prompt.replace("10 word", "")
+    too_long = ask(server, "word " * 700, tools=[], truncation="auto")
+    assert too_long.json()["error"]["code"] == "context_length_exceeded"
+
+
+def test_a_chain_goes_on_from_its_compaction(serve_mock):
+    server = serve_mock(COMPACTS)
+    items = [{"role": "developer", "content": "be-brief"}, {"role": "user", "content": "a long story"}]
+    first = ask(server, [*items, {"type": "compaction_trigger"}]).json()
+    second = ask(server, "go on", previous_response_id=first["id"]).json()
+    assert second["output"][-1]["content"][0]["text"].strip() == "I remember."
+    prompt = server.pipeline.model.tokenizer.decode(server.traced()[-1]["prompt_ids"])
+    assert "be-brief" in prompt
+    assert "a long story" not in prompt
+
+
 def test_input_tokens_are_those_of_the_turn(serve_mock):
     server = serve_mock([{"when": "", "say": "R\n</think>\n\nT"}])
     body = {"model": MODEL, "tools": [TOOL], "input": "how many"}

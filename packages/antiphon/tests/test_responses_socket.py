@@ -221,6 +221,21 @@ def test_a_stop_closes_the_connection(serve_mock):
         assert closed.value.rcvd.code == 1012
 
 
+def test_a_stop_lets_a_running_turn_end_and_starts_no_other(serve_mock):
+    server = serve_mock(SAY, mock_token_delay_ms=20.0)
+    with opened(server) as socket:
+        create(socket, "one")
+        create(socket, "and two")
+        assert json.loads(socket.recv(20))["type"] == "response.created"
+        server.stop()
+        assert said(read(socket)) == "T1"
+        error = read(socket)[-1]
+        assert (error["type"], error["status"]) == ("error", 503)
+        assert int(error["headers"]["retry-after"]) >= 1
+        with pytest.raises(ConnectionClosed):
+            socket.recv(20)
+
+
 def test_switched_off_is_said_at_once(serve_mock):
     server = serve_mock(SAY, enable_websocket=False)
     with pytest.raises(InvalidStatus) as refused, opened(server):
@@ -237,6 +252,16 @@ def test_a_plain_get_is_told_to_upgrade_or_to_post(serve_mock):
     answer = server.http.get("/v1/responses")
     assert answer.status_code == 426
     assert answer.json()["error"]["code"] == "upgrade_required"
+
+
+def test_a_web_page_from_elsewhere_is_refused(serve_mock):
+    server = serve_mock(SAY)
+    with pytest.raises(InvalidStatus) as refused, opened(server, Origin="https://elsewhere.example"):
+        pass
+    assert refused.value.response.status_code == 403
+    with opened(server, Origin=server.url) as socket:
+        create(socket, "one")
+        assert said(read(socket)) == "T1"
 
 
 def test_no_other_path_is_a_websocket(serve_mock):

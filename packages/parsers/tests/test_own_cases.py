@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from parser_harness import codes, cuts, joined, run, segments_of, tools_of
 
-from antiphon_parsers import opening_of, resolve
+from antiphon_parsers import ModelFormat, declare, opening_of, resolve
 from antiphon_turns import Assembler, Opening, stop_reason
 
 FOLDER = Path(__file__).parent / "cases"
@@ -16,7 +16,17 @@ CASES: list[dict[str, Any]] = [
     json.loads(line) for path in sorted(FOLDER.glob("own_*cases.jsonl")) for line in path.read_text(encoding="utf-8").splitlines()
 ]
 TOOLS = {name: tools_of(tools) for name, tools in json.loads((FOLDER / "own_tools.json").read_text(encoding="utf-8")).items()}
+DECLARATIONS: dict[str, dict[str, Any]] = json.loads((FOLDER / "declarations.json").read_text(encoding="utf-8"))
 LONGEST_SPLIT = 400
+
+
+def format_of(case: dict[str, Any]) -> ModelFormat:
+    """The format of a case; that of a declaration is read from it, with the end of turn its tokenizer would name."""
+    if "declaration" not in case:
+        return resolve(case["parser"], case["reasoning_parser"])
+    declaration = dict(DECLARATIONS[case["declaration"]])
+    ends = [declaration.pop("eos")] if "eos" in declaration else []
+    return resolve(case["parser"], case["reasoning_parser"], declared=declare(declaration, turn_ends=ends))
 
 
 def same(left: object, right: object) -> bool:
@@ -47,7 +57,7 @@ def test_every_identifier_is_used_once() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["id"]))
 def test_own_case(case: dict[str, Any]) -> None:
-    model, tools, finish = resolve(case["parser"], case["reasoning_parser"]), TOOLS[case["tools"]], case.get("finish", "stop")
+    model, tools, finish = format_of(case), TOOLS[case["tools"]], case.get("finish", "stop")
     opening = Opening(case["opening"])
     if opening.kind == "rendered":
         opening = opening_of(case["prompt_tail"], model.family.frame)

@@ -1,6 +1,5 @@
-"""Error tables, model catalog and session ids."""
+"""Error tables and session ids (the catalog has tests of its own)."""
 
-import datetime
 import json
 from typing import Any
 
@@ -8,10 +7,8 @@ import anthropic
 import httpx2
 import openai
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from antiphon_protocols import ErrorResponse, chat, messages, models, parent_session_id, session_id
+from antiphon_protocols import ErrorResponse, chat, messages, parent_session_id, session_id
 from antiphon_turns import errors as e
 
 
@@ -88,73 +85,6 @@ def test_the_sdks_raise_the_class_they_have_for_the_error() -> None:
     with client(chat.error_response(overflow, "req_9")) as http, pytest.raises(openai.BadRequestError) as refused:
         openai.OpenAI(api_key="x", base_url="http://t", http_client=http).chat.completions.create(messages=[], model="m")
     assert refused.value.code == "context_length_exceeded"
-
-
-CARDS = (
-    models.ModelCard(id="org/a", created=1_700_000_000, context_length=8192, max_output_tokens=4096, display_name="A"),
-    models.ModelCard(id="b", created=0, context_length=262_144, reasoning_efforts=("low",)),
-)
-CODEX_REQUIRED = {
-    "slug",
-    "display_name",
-    "supported_reasoning_levels",
-    "shell_type",
-    "visibility",
-    "supported_in_api",
-    "priority",
-    "support_verbosity",
-    "truncation_policy",
-    "experimental_supported_tools",
-    "base_instructions",
-}
-
-
-def test_one_catalog_body_serves_all_who_name_no_version() -> None:
-    body = json.loads(models.list_body(CARDS, {}))
-    assert body["object"] == "list"
-    assert [item["id"] for item in body["data"]] == ["org/a", "b"]
-    assert body["data"][0]["object"] == "model"
-    assert body["data"][0]["created"] == 1_700_000_000
-    assert (body["data"][0]["type"], body["data"][0]["created_at"]) == ("model", "2023-11-14T22:13:20Z")
-    assert (body["has_more"], body["first_id"], body["last_id"]) == (False, "org/a", "b")
-    assert all(set(item) >= CODEX_REQUIRED for item in body["models"])
-    assert body["models"][1]["supported_reasoning_levels"] == [{"effort": "low", "description": "low reasoning effort"}]
-
-
-def test_an_anthropic_caller_gets_that_shape_alone() -> None:
-    body = json.loads(models.list_body(CARDS, {"anthropic-version": "2023-06-01"}))
-    assert set(body) == {"data", "has_more", "first_id", "last_id"}
-    assert body["data"][0] == {
-        "type": "model",
-        "id": "org/a",
-        "display_name": "A",
-        "created_at": "2023-11-14T22:13:20Z",
-        "lifecycle": "active",
-        "max_input_tokens": 8192,
-        "max_tokens": 4096,
-    }
-    assert json.loads(models.list_body((), {}))["first_id"] is None
-
-
-def test_the_sdks_read_the_catalog() -> None:
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        one = request.url.path.endswith("org/a")
-        headers = dict(request.headers)
-        content = models.model_body(CARDS[0], headers) if one else models.list_body(CARDS, headers)
-        return httpx2.Response(200, headers={"content-type": "application/json"}, content=content)
-
-    with httpx2.Client(transport=httpx2.MockTransport(answer)) as http:
-        vendor = anthropic.Anthropic(api_key="x", base_url="http://t", http_client=http)
-        assert [model.display_name for model in vendor.models.list()] == ["A", "b"]
-        other = openai.OpenAI(api_key="x", base_url="http://t", http_client=http)
-        assert [model.id for model in other.models.list()] == ["org/a", "b"]
-        assert other.models.retrieve("org/a").created == 1_700_000_000
-
-
-@given(st.integers(-(2**33), 2**37))
-def test_timestamps_are_the_calendar_s(seconds: int) -> None:
-    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-    assert models.timestamp(seconds) == (epoch + datetime.timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 CC = {"x-claude-code-session-id": "S"}

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from antiphon.catalog import CatalogRoutes, build_catalog
 from antiphon.config import Settings
 from antiphon.http import ClientGone, headers_of, read_body, send_response
 from antiphon.openapi import openapi_document
@@ -22,8 +23,9 @@ from antiphon.responses_route import ResponsesRoutes
 from antiphon.responses_socket import ResponsesSocket
 from antiphon.surfaces import Surface, chat_surface, messages_surface, responses_envelope
 from antiphon.turn_route import FAULT, TurnRoute
-from antiphon_protocols import messages, models
-from antiphon_turns.errors import AntiphonError, InternalError, MethodNotAllowed, NotFound, UnknownModel
+from antiphon.usage_scale import UsageScale, scaled
+from antiphon_protocols import messages
+from antiphon_turns.errors import AntiphonError, InternalError, MethodNotAllowed, NotFound
 
 log = logging.getLogger("antiphon")
 
@@ -35,17 +37,19 @@ def build_app(pipeline: Pipeline, settings: Settings, *, created: int, responses
     chat = chat_surface(
         tool_dispatch=settings.enable_streaming_tool_dispatch, reasoning_dispatch=settings.enable_streaming_reasoning_dispatch
     )
-    anthropic = messages_surface()
+    scale = UsageScale(settings.reported_context_length or pipeline.model.context_length, pipeline.model.context_length)
+    anthropic = messages_surface() if settings.reported_context_length is None else scaled(messages_surface(), scale)
     limits: dict[str, Any] = {"body_limit": settings.max_body_bytes, "keepalive_seconds": settings.keepalive_seconds}
-    meta = MetaRoutes(pipeline, anthropic, chat, created=created)
+    meta = MetaRoutes(pipeline, anthropic, chat)
+    catalog = CatalogRoutes(build_catalog(pipeline.model, settings, created=created), meta.refuse)
     openai = ResponsesRoutes(responses or Responses(pipeline, store=None), responses_envelope(), **limits)
     socket = ResponsesSocket(openai.responses, enabled=settings.enable_websocket, **limits)
     turns: dict[str, ASGIApp] = {"/v1/chat/completions": TurnRoute(pipeline, chat, **limits), RESPONSES: openai.create}
     routes = [
         Route(RESPONSES, socket, methods=["GET"]),
         *openai.routes(),
-        Route("/v1/models", meta.list_models, methods=["GET"]),
-        Route("/v1/models/{model_id:path}", meta.one_model, methods=["GET"]),
+        Route("/v1/models", catalog.list_models, methods=["GET"]),
+        Route("/v1/models/{model_id:path}", catalog.one_model, methods=["GET"]),
         Route("/health", meta.health, methods=["GET"]),
         Route("/openapi.json", meta.openapi, methods=["GET"]),
         Route("/", meta.root, methods=["GET", "HEAD"]),
@@ -53,7 +57,9 @@ def build_app(pipeline: Pipeline, settings: Settings, *, created: int, responses
     if settings.enable_anthropic_api:
         turns["/v1/messages"] = TurnRoute(pipeline, anthropic, **limits)
         routes += [
-            Route("/v1/messages/count_tokens", CountRoute(pipeline, anthropic, body_limit=settings.max_body_bytes), methods=["POST"]),
+            Route(
+                "/v1/messages/count_tokens", CountRoute(pipeline, anthropic, scale, body_limit=settings.max_body_bytes), methods=["POST"]
+            ),
             # Claude Code asks these at start-up; a cheap answer keeps it from reporting a bad connection.
             Route("/api/hello", meta.nothing, methods=["GET", "HEAD"]),
             Route("/api/event_logging/batch", meta.nothing, methods=["POST"]),
@@ -83,9 +89,10 @@ def direct(turns: Mapping[str, ASGIApp], sockets: Mapping[str, ASGIApp], rest: A
 class CountRoute:
     """`count_tokens`: the same ingest, stabilizer, template and tokenizer as a turn, and then no turn."""
 
-    def __init__(self, pipeline: Pipeline, surface: Surface, *, body_limit: int) -> None:
+    def __init__(self, pipeline: Pipeline, surface: Surface, scale: UsageScale, *, body_limit: int) -> None:
         self._pipeline = pipeline
         self._surface = surface
+        self._scale = scale
         self._body_limit = body_limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,7 +101,7 @@ class CountRoute:
         headers = headers_of(scope)
         try:
             body = await read_body(headers, receive, limit=self._body_limit)
-            count = await self._pipeline.count(messages.ingest_count(body, headers))
+            count = self._scale.tokens(await self._pipeline.count(messages.ingest_count(body, headers)))
         except ClientGone:
             return
         except AntiphonError as error:
@@ -104,7 +111,7 @@ class CountRoute:
             log.exception("count_tokens %s failed", request_id)
             await self._refuse(send, InternalError(FAULT), request_id)
             return
-        answer_headers = [(self._surface.request_id_header, request_id), ("content-type", "application/json")]
+        answer_headers = [(self._surface.request_id_header, request_id), *self._surface.notes, ("content-type", "application/json")]
         await send_response(send, 200, answer_headers, messages.count_body(count))
 
     async def _refuse(self, send: Send, error: AntiphonError, request_id: str) -> None:
@@ -115,26 +122,9 @@ class CountRoute:
 class MetaRoutes:
     """Everything that is not a turn."""
 
-    def __init__(self, pipeline: Pipeline, anthropic: Surface, chat: Surface, *, created: int) -> None:
+    def __init__(self, pipeline: Pipeline, anthropic: Surface, chat: Surface) -> None:
         self._pipeline = pipeline
         self._surfaces = {"messages": anthropic, "chat": chat}
-        self._created = created
-
-    def _entry(self) -> models.ModelCard:
-        model = self._pipeline.model
-        return models.ModelCard(id=model.name, created=self._created, context_length=model.context_length)
-
-    async def list_models(self, request: Request) -> Response:
-        """The catalog in the caller's shape."""
-        return Response(models.list_body([self._entry()], dict(request.headers)), headers=JSON)
-
-    async def one_model(self, request: Request) -> Response:
-        """One model; ids may hold slashes."""
-        model_id = request.path_params["model_id"]
-        entry = self._entry()
-        if model_id != entry.id:
-            return self._error(request, UnknownModel(f"no model {model_id!r} here; this server has {entry.id!r}"))
-        return Response(models.model_body(entry, dict(request.headers)), headers=JSON)
 
     async def health(self, request: Request) -> Response:
         """200 only when a turn could start now."""
@@ -159,16 +149,17 @@ class MetaRoutes:
         """404 and 405 in the envelope of the surface the path belongs to."""
         method, path = request.method, request.url.path
         if isinstance(raised, HTTPException) and raised.status_code == 405:
-            response = self._error(request, MethodNotAllowed(f"{method} is not possible on {path}"))
+            response = self.refuse(request, MethodNotAllowed(f"{method} is not possible on {path}"))
             response.headers.update(raised.headers or {})
             return response
-        return self._error(request, NotFound(f"there is nothing at {path}; /openapi.json lists what is here"))
+        return self.refuse(request, NotFound(f"there is nothing at {path}; /openapi.json lists what is here"))
 
     async def fault(self, request: Request, raised: Exception) -> Response:
         """A fault of ours in the same envelope; the log has the details."""
-        return self._error(request, InternalError(FAULT))
+        return self.refuse(request, InternalError(FAULT))
 
-    def _error(self, request: Request, error: AntiphonError) -> Response:
+    def refuse(self, request: Request, error: AntiphonError) -> Response:
+        """The error in the envelope of the surface that the caller speaks."""
         surface = self._surfaces[envelope_of(request.url.path, request.headers)]
         status, headers, body = surface.error(error, f"req_{self._pipeline.new_tag()}")
         return Response(body, status_code=status, headers=headers)

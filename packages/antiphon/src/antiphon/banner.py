@@ -5,6 +5,8 @@ import json
 from rich.console import Console
 from rich.text import Text
 
+from antiphon.launch.clients import CLIENTS
+from antiphon.launch_cli import DEFAULT_URL
 from antiphon.model import Model
 
 AGENT_CONTEXT = 32_768
@@ -20,6 +22,13 @@ def context_advice(context_length: int) -> str:
     return "enough for every coding agent"
 
 
+def doubt(model: Model) -> str:
+    """What else the model's format may be, and how to say so."""
+    flags = {"tool": "--tool-call-parser", "reasoning": "--reasoning-parser"}
+    others = "; ".join(f"{flags[other.kind]} {other.name} ({other.reason})" for other in model.others)
+    return f"another reading is possible: {others}; name the parser by hand if the output is read wrongly"
+
+
 def show_banner(console: Console, *, url: str, model: Model, engine: str, load_seconds: float) -> None:
     """Prints the start-up text."""
     body = json.dumps({"model": model.name, "max_tokens": 64, "messages": [{"role": "user", "content": "Say hello"}]})
@@ -27,6 +36,7 @@ def show_banner(console: Console, *, url: str, model: Model, engine: str, load_s
         ("URL", url),
         ("Model", f"{model.name}  ({engine} engine, loaded in {load_seconds:.1f} s)"),
         ("Family", f"{model.label}: {model.why}"),
+        *((("Unsure", doubt(model)),) if model.others else ()),
         ("Context", f"{model.context_length:,} tokens: {context_advice(model.context_length)}"),
     ]
     console.print(Text("Antiphon is ready.", style="bold green"))
@@ -34,5 +44,12 @@ def show_banner(console: Console, *, url: str, model: Model, engine: str, load_s
         console.print(Text.assemble((f"  {label:<9}", "bold"), value), soft_wrap=True)
     console.print(Text("  Try next:", style="bold"))
     console.print(Text(f"    curl {url}/v1/messages -H 'content-type: application/json' \\\n      -d '{body}'"), soft_wrap=True)
-    if model.context_length >= AGENT_CONTEXT:
-        console.print(Text(f"    ANTHROPIC_BASE_URL={url} ANTHROPIC_AUTH_TOKEN=local claude --model {model.name}"), soft_wrap=True)
+    console.print(Text(f"    {launch_command(url, model.context_length)}"), soft_wrap=True)
+
+
+def launch_command(url: str, context_length: int) -> str:
+    """The command that starts an agent on this server: Claude Code where it fits, else the client with the smallest prompt."""
+    client = "claude" if context_length >= AGENT_CONTEXT else "pi"
+    where = "" if url == DEFAULT_URL else f" --url {url}"
+    others = ", ".join(name for name in CLIENTS if name != client)
+    return f"antiphon launch {client}{where}" + (f"   # or {others}" if client == "claude" else "")

@@ -9,13 +9,16 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import msgspec
 import typer
+from rich.console import Console
 
 from antiphon import __version__
-from antiphon.config import Settings, read_config_file
+from antiphon.config import Settings, is_file_only, read_config_file
+from antiphon.launch_cli import LaunchCommand, launch_command
 from antiphon_turns.errors import ConfigError
 
 # Tables cut the names of long switches short on narrower terminals; a name that cannot be read cannot be typed.
 TABLE_COLUMNS = 160
+FILE_VALUES = "antiphon.file_values"
 app = typer.Typer(
     name="antiphon",
     no_args_is_help=True,
@@ -47,7 +50,7 @@ def root(
     """Serve open models to coding agents the way the agents' own vendors do."""
 
 
-def serve(*, config: Path | None, **values: Any) -> None:
+def serve(*, ctx: typer.Context, config: Path | None, **values: Any) -> None:
     """Serve one model to agents, SDKs and curl.
 
     Every flag has a variable, ANTIPHON_ + its name in capitals with underscores, and every switch a --no- form.
@@ -55,7 +58,7 @@ def serve(*, config: Path | None, **values: Any) -> None:
     """
     from antiphon.serve import run_server  # `parse` and `--help` must not load the engine
 
-    raise typer.Exit(run_server(Settings(**values)))
+    raise typer.Exit(run_server(Settings(**values, **ctx.meta[FILE_VALUES])))
 
 
 @app.command()
@@ -73,18 +76,59 @@ def parse(
         sys.stdout.buffer.flush()
 
 
+models = typer.Typer(no_args_is_help=True, help="Which format a model speaks, and which formats there are.")
+app.add_typer(models, name="models")
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+@models.command("detect")
+def models_detect(
+    *,
+    path: Annotated[Path, typer.Argument(help="A model folder, a .gguf file, or a chat template (.jinja).")],
+    as_json: AsJson = False,
+) -> None:
+    """Say which parsers read a model's output, and why.
+
+    Exit status: 0 one format fits, 3 several do (all are listed), 4 none does, 2 the path cannot be read.
+    """
+    from antiphon import models_cli  # `--help` must not load tokenizers
+
+    found = models_cli.look_at_path(path)
+    if as_json:
+        typer.echo(msgspec.json.encode(models_cli.detection_data(path, found)).decode())
+    else:
+        models_cli.show_detection(Console(), path, found)
+    raise typer.Exit(models_cli.exit_status(found))
+
+
+@models.command("list")
+def models_list(*, as_json: AsJson = False) -> None:
+    """List every parser with its other names and what it has."""
+    from antiphon import models_cli  # `--help` must not load tokenizers
+
+    if as_json:
+        typer.echo(msgspec.json.encode(models_cli.list_data()).decode())
+    else:
+        models_cli.show_list(Console())
+
+
 def _load_file(ctx: typer.Context, value: Path | None) -> Path | None:
-    ctx.default_map = {**(ctx.default_map or {}), **read_config_file(value)}
+    values = read_config_file(value)
+    ctx.meta[FILE_VALUES] = {name: values.pop(name) for name in list(values) if is_file_only(name)}
+    ctx.default_map = {**(ctx.default_map or {}), **values}
     return value
 
 
 def _serve_parameters() -> Iterator[inspect.Parameter]:
     """The options of `serve`, one for every field of Settings."""
+    yield _parameter("ctx", typer.Context, inspect.Parameter.empty)
     hints = get_type_hints(Settings, include_extras=True)
     for field in msgspec.structs.fields(Settings):
         kind, meta = get_args(hints[field.name])
-        flag = field.name.replace("_", "-")
-        names = [f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}"]
+        if is_file_only(field.name):
+            continue
+        flag = meta.extra.get("flag", f"--{field.name.replace('_', '-')}")
+        names = [f"{flag}/--no-{flag.removeprefix('--')}" if kind is bool else flag]
         names += [meta.extra["alias"]] if "alias" in meta.extra else []
         option = typer.Option(
             *names,
@@ -95,7 +139,8 @@ def _serve_parameters() -> Iterator[inspect.Parameter]:
             min=meta.ge,
             max=meta.le,
         )
-        yield _parameter(field.name, Annotated[kind, option], field.default)
+        default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+        yield _parameter(field.name, Annotated[kind, option], default)
     text = "TOML file of settings; antiphon.toml of the working folder if it is there."
     panel: dict[str, Any] = {"rich_help_panel": "Running", "show_envvar": False}
     option = typer.Option("--config", help=text, envvar="ANTIPHON_CONFIG", is_eager=True, callback=_load_file, **panel)
@@ -111,3 +156,9 @@ _parameters = list(_serve_parameters())
 serve.__signature__ = inspect.Signature(_parameters)  # type: ignore[attr-defined]
 serve.__annotations__ = {parameter.name: parameter.annotation for parameter in _parameters}
 app.command()(serve)
+app.command(
+    "launch",
+    cls=LaunchCommand,
+    options_metavar="[OPTIONS] [SERVE OPTIONS] [-- CLIENT ARGUMENTS]",
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)(launch_command)

@@ -6,16 +6,19 @@ fields below: `http_port` is `--http-port`, ANTIPHON_HTTP_PORT and `http_port = 
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from msgspec import Meta, Struct
 
+from antiphon.aliases import alias_entries
+from antiphon_protocols.profiles import DEFAULT
 from antiphon_turns import ArgumentStreaming, CutCalls
 from antiphon_turns.errors import ConfigError
 
 DEFAULT_FILE = Path("antiphon.toml")
 
 MODEL = {"panel": "Model and engine"}
+CATALOG = {"panel": "Names and catalog"}
 HTTP = {"panel": "HTTP"}
 PARSING = {"panel": "Parsing and prompt"}
 STATE = {"panel": "State"}
@@ -42,6 +45,25 @@ class Settings(Struct, frozen=True, kw_only=True):
     threads: Annotated[
         int | None,
         Meta(description="CPU threads of the embedded engine. Default: all cores for prompts, one fewer to decode.", ge=1, extra=MODEL),
+    ] = None
+
+    aliases: Annotated[
+        list[str],
+        Meta(
+            description="PATTERN or PATTERN=MODEL: further names to answer to; '*' for all. May be given again and again.",
+            extra={**CATALOG, "flag": "--alias", "alias": "--model-alias"},
+        ),
+    ] = []
+    vendor_aliases: Annotated[bool, Meta(description="Answer to the vendors' names too: claude-*, gpt-*, ...", extra=CATALOG)] = True
+    profile: Annotated[str, Meta(description="Metadata profile: the native model that clients take this one for.", extra=CATALOG)] = DEFAULT
+    profiles: Annotated[dict[str, Any], Meta(description="Profiles of the operator's own.", extra={**CATALOG, "file_only": True})] = {}
+    reported_context_length: Annotated[
+        int | None,
+        Meta(
+            description="Messages: scale token counts as if the context had this length, for clients that believe in a fixed one.",
+            ge=1024,
+            extra=CATALOG,
+        ),
     ] = None
 
     http_host: Annotated[str, Meta(description="Address to listen on.", extra=HTTP)] = "127.0.0.1"
@@ -125,4 +147,17 @@ def read_config_file(path: Path | None) -> dict[str, Any]:
     unknown = sorted(set(named) - set(Settings.__struct_fields__))
     if unknown:
         raise ConfigError(f"{path}: no setting is called {', '.join(unknown)}; `antiphon serve --help` lists them")
+    if "aliases" in named:
+        try:
+            named["aliases"] = alias_entries(named["aliases"])
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error.message}") from None
+    if not isinstance(named.get("profiles", {}), dict):
+        raise ConfigError(f"{path}: profiles must be tables, [profiles.NAME]")
     return named
+
+
+def is_file_only(field: str) -> bool:
+    """Whether a setting has no flag: a table can only stand in a file."""
+    hints = get_type_hints(Settings, include_extras=True)
+    return bool(get_args(hints[field])[1].extra.get("file_only"))

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import msgspec
 
-from antiphon_parsers import ModelFormat, adapt, detect, resolve
+from antiphon.aliases import Aliases, read_aliases
+from antiphon_parsers import Candidate, Declared, Detection, ModelFormat, adapt, declare, detect, is_declared, resolve, weigh
 from antiphon_tokenizers import ChatTemplate, ModelFiles, Renderer, Tokenizer, load_model_files
 from antiphon_turns import CallSegment, ReasoningSegment, ReplayPolicy, TextSegment
-from antiphon_turns.errors import ConfigError
+from antiphon_turns.errors import ConfigError, UnknownModel
 
 DEFAULT_CONTEXT = 8192
 
@@ -20,19 +21,46 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
     context_length: int | None = None
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
+    aliases: tuple[str, ...] = ()
+    vendor_aliases: bool = True
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """What clients know of a model: the names it answers to, and tokens of prompt plus answer."""
+
+    name: str
+    context_length: int
+    aliases: Aliases = Aliases()
+
+
+def identify(choice: ModelChoice, *, name: str, context_length: int) -> Identity:
+    """The identity of a choice whose name and context are known. Raises ConfigError for bad aliases."""
+    aliases = read_aliases(choice.aliases, served=name, vendors=choice.vendor_aliases)
+    return Identity(name=name, context_length=context_length, aliases=aliases)
+
+
+class Recognition(msgspec.Struct, frozen=True, kw_only=True):
+    """The format of a model, the reason for it, and what would fit as well."""
+
+    model_format: ModelFormat
+    why: str
+    others: tuple[Candidate, ...] = ()
 
 
 class Model:
     """One served model. Immutable after construction; shared by all requests."""
 
-    def __init__(self, *, name: str, files: ModelFiles, template: str, model_format: ModelFormat, why: str, context_length: int) -> None:
-        self.name = name
+    def __init__(self, identity: Identity, *, files: ModelFiles, template: str, found: Recognition) -> None:
+        model_format = found.model_format
+        self.name = identity.name
+        self.aliases = identity.aliases
         self.path = files.path
         self.tokenizer: Tokenizer = files.tokenizer
         self.format = model_format
         self.family = model_format.family
-        self.why = why
-        self.context_length = context_length
+        self.why = found.why
+        self.others = found.others
+        self.context_length = identity.context_length
         self.label = " + ".join(name for name in model_format.names if name) or "plain text"
         self.renderer = Renderer(
             ChatTemplate(template, bos_token=files.bos_token, eos_token=files.eos_token),
@@ -40,9 +68,19 @@ class Model:
             family=model_format.family,
             writer=model_format.writer,
         )
-        found = (files.tokenizer.id_of(token) for token in self.family.frame.stop_tokens)
-        self.stop_ids = frozenset(files.eos_ids) | {token_id for token_id in found if token_id is not None}
+        ends = (files.tokenizer.id_of(token) for token in self.family.frame.stop_tokens)
+        self.stop_ids = frozenset(files.eos_ids) | {token_id for token_id in ends if token_id is not None}
         self.foreign_ids = foreign_ids(files.tokenizer, model_format) - self.stop_ids
+
+    def answers_to(self, name: str) -> bool:
+        """Whether a request for this name is one for this model."""
+        return name == self.name or self.aliases.match(name)
+
+    def check_name(self, name: str) -> None:
+        """Raises UnknownModel unless the model answers to the name."""
+        if not self.answers_to(name):
+            message = f"no model {name!r} here; this server has {self.name!r}, and --alias makes it answer to further names"
+            raise UnknownModel(message, param="model")
 
 
 # One of everything a turn can hold.
@@ -66,17 +104,15 @@ def load_model(choice: ModelChoice) -> Model:
             f"{choice.path} has no chat template, so it is a base model and cannot hold a conversation; use an instruct model"
             " or put a chat_template.jinja beside its tokenizer.json"
         )
-    model_format, why = choose_format(choice, files, files.chat_template)
+    found = choose_format(choice, files, files.chat_template)
     trained = files.context_length or DEFAULT_CONTEXT
     if choice.context_length and choice.context_length > trained:
         raise ConfigError(f"--context-length {choice.context_length} is more than the {trained} tokens {files.name} was trained for")
     return Model(
-        name=choice.name or files.name,
+        identify(choice, name=choice.name or files.name, context_length=choice.context_length or trained),
         files=files,
         template=files.chat_template,
-        model_format=model_format,
-        why=why,
-        context_length=choice.context_length or trained,
+        found=found,
     )
 
 
@@ -89,18 +125,43 @@ def load_mock_model(choice: ModelChoice, template: str) -> Model:
     markers = tuple(dict.fromkeys((*named.family.markers, *chatml.markers)))
     family = msgspec.structs.replace(named.family, replay=ReplayPolicy(keep="all"), frame=chatml.frame, markers=markers)
     return Model(
-        name=choice.name or "antiphon-mock",
+        identify(choice, name=choice.name or "antiphon-mock", context_length=choice.context_length or 262_144),
         files=files,
         template=template,
-        model_format=msgspec.structs.replace(named, family=family),
-        why="the mock template was written for it",
-        context_length=choice.context_length or 262_144,
+        found=Recognition(model_format=msgspec.structs.replace(named, family=family), why="the mock template was written for it"),
     )
 
 
-def choose_format(choice: ModelChoice, files: ModelFiles, template: str) -> tuple[ModelFormat, str]:
-    """The family and the reason for it: named by the operator, else read from the template."""
+def choose_format(choice: ModelChoice, files: ModelFiles, template: str) -> Recognition:
+    """The family: named by the operator, else found out."""
+    found = look_at(files, template)
+    tools, reasoning = choice.tool_call_parser, choice.reasoning_parser
+    declared = declared_format(files, template) if is_declared(tools) or is_declared(reasoning) else found.declared
+    model_format = resolve(tools or found.tool_parser, reasoning or found.reasoning_parser, declared=declared)
+    open_questions = tuple(other for other in found.others if not (tools if other.kind == "tool" else reasoning))
+    why = "named by the operator" if tools or reasoning else found.reason
+    return Recognition(model_format=adapt(model_format, template), why=why, others=open_questions)
+
+
+def look_at(files: ModelFiles, template: str) -> Detection:
+    """What the model's files say about its format, its own declaration included."""
     found = detect(template, files.tokenizer.added_tokens, files.architectures)
-    named = choice.tool_call_parser or choice.reasoning_parser
-    model_format = resolve(choice.tool_call_parser or found.tool_parser, choice.reasoning_parser or found.reasoning_parser)
-    return adapt(model_format, template), "named by the operator" if named else found.reason
+    if files.response_template is None:
+        return found
+    return weigh(found, files.response_template, template=template, turn_ends=_ends(files))
+
+
+def declared_format(files: ModelFiles, template: str) -> Declared | None:
+    """The format that the model declares itself. ConfigError when it cannot be read."""
+    if files.response_template is not None:
+        return declare(files.response_template, template=template, turn_ends=_ends(files))
+    if files.response_schema:
+        raise ConfigError(
+            f"{files.path} declares its output as response_schema, expressions over the whole text that cannot be read while it streams;"
+            " models of today declare response_template: name a family with --tool-call-parser"
+        )
+    return None
+
+
+def _ends(files: ModelFiles) -> tuple[str, ...]:
+    return (files.eos_token,) if files.eos_token else ()

@@ -95,7 +95,7 @@ def openapi_document(routes: Iterable[tuple[str, set[str]]]) -> bytes:
     paths: dict[str, Any] = {}
     for route, methods in routes:
         path = route.replace(":path}", "}")
-        operations: dict[str, Any] = {}
+        operations: dict[str, Any] = paths.setdefault(path, {})
         for method in sorted(methods - {"HEAD"}):
             operation: dict[str, Any] = {
                 "summary": _TEXT[path],
@@ -107,5 +107,4 @@ def openapi_document(routes: Iterable[tuple[str, set[str]]]) -> bytes:
             if path in _BODIES and method == "POST":
                 operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": _BODIES[path]}}}
             operations[method.lower()] = operation
-        paths[path] = operations
     return msgspec.json.encode({"openapi": "3.1.0", "info": {"title": "Antiphon", "version": __version__}, "paths": paths})

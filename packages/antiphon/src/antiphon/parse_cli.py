@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from antiphon_parsers import Parser, opening_of, resolve
+from antiphon_parsers import Parser, declare, opening_of, resolve
 from antiphon_turns import (
     Anomaly,
     Assembler,
@@ -38,7 +38,8 @@ class CaseTool(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """One input line; null is absent. `chunks` are read by cut "given", `text` by every other cut."""
+    """One input line; null is absent. `chunks` are read by cut "given", `text` by every other cut. `response_template` is what the
+    parser name "hf" reads."""
 
     id: Any = None
     parser: str | None = None
@@ -51,6 +52,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     cut: str | None = None
     finish: Literal["stop", "length"] | None = None
     events: bool | None = None
+    response_template: dict[str, Any] | None = None
 
 
 def parse_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -86,7 +88,8 @@ def one_line(document: bytes) -> bytes:
 
 def parse_case(case: Case) -> dict[str, Any]:
     """Runs one case. Raises ConfigError for an unknown parser, ValueError for a case that makes no sense."""
-    model_format = resolve(case.parser, case.reasoning_parser)
+    declared = declare(case.response_template) if case.response_template is not None else None
+    model_format = resolve(case.parser, case.reasoning_parser, declared=declared)
     tools = tuple(Tool(name=tool.name, parameters=bytes(tool.parameters).decode()) for tool in case.tools or ())
     opening = Opening(case.opening or "undecided")
     if opening.kind == "rendered":

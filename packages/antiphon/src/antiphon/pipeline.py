@@ -40,7 +40,7 @@ from antiphon_turns import (
     UserMessage,
     ids,
 )
-from antiphon_turns.errors import ContextOverflow, UnknownModel, WorkerUnavailable
+from antiphon_turns.errors import ContextOverflow, WorkerUnavailable
 
 log = logging.getLogger("antiphon")
 
@@ -122,8 +122,7 @@ class Pipeline:
 
     async def _prompt(self, request: TurnRequest, *, limit: int) -> Prompt:
         """Long prompts are rendered and encoded off the event loop."""
-        if request.model != self.model.name:
-            raise UnknownModel(f"no model {request.model!r} here; this server has {self.model.name!r}", param="model")
+        self.model.check_name(request.model)
         if request_size(request) > OFF_LOOP_CHARACTERS:
             return await asyncio.to_thread(self._make_prompt, request, limit)
         return self._make_prompt(request, limit)

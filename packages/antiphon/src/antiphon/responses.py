@@ -4,9 +4,11 @@ An id is `resp_` + the turn tag. Past responses are known to the connection of a
 runs of this process, and to the store.
 """
 
+import asyncio
+import contextlib
 import functools
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 
 import msgspec
@@ -16,9 +18,11 @@ from antiphon.pipeline import Pipeline, Prepared
 from antiphon.store import ChainLimits, PreviousResponseNotFound, ResponseStore, StoredResponse
 from antiphon_protocols import responses as wire
 from antiphon_turns import Event, TurnEnd
-from antiphon_turns.errors import AntiphonError, UnsupportedFeature
+from antiphon_turns.errors import AntiphonError, ContextOverflow, UnsupportedFeature, WorkerUnavailable
 
 Items = tuple[msgspec.Raw, ...]
+LIMITS = ChainLimits()
+COMPACTIONS = ("compaction", "compaction_summary", "context_compaction")
 Keep = Callable[[bytes, Items], None]
 
 
@@ -43,10 +47,11 @@ class ResponsesTurn(msgspec.Struct, frozen=True, kw_only=True):
 class Responses:
     """Opens requests, runs them, and keeps responses. Without a store nothing outlives its request."""
 
-    def __init__(self, pipeline: Pipeline, *, store: ResponseStore | None, limits: ChainLimits = ChainLimits()) -> None:
+    def __init__(self, pipeline: Pipeline, *, store: ResponseStore | None, limits: ChainLimits = LIMITS) -> None:
         self.pipeline = pipeline
         self.store = store
         self.runs = BackgroundRuns()
+        self.live = LiveTurns()
         self._limits = limits
 
     async def open(
@@ -57,14 +62,26 @@ class Responses:
             raise UnsupportedFeature("background needs the store of responses, which is switched off on this server", param="background")
         if past is None:
             past = await self._chain(tenant, call.previous_response_id) if call.previous_response_id else ()
+        past = after_compaction(past)
         named = wire.references(call)
         stored = await self.store.items(tenant, named) if named and self.store is not None else {}
         request = wire.ingest(call, past=past, stored=stored, open_compaction=functools.partial(self._open_text, tenant))
         return ResponsesTurn(call=call, request=request, tag=tag, tenant=tenant, created=int(time.time()), past=past, compact=compact)
 
     async def prepare(self, turn: ResponsesTurn) -> Prepared:
-        """Renders and counts the prompt. Raises RequestError."""
-        return await self.pipeline.prepare(turn.request.turn)
+        """Renders and counts the prompt; with `truncation: "auto"` one that is too long loses its oldest part. Raises RequestError."""
+        request = turn.request.turn
+        while True:
+            try:
+                return await self.pipeline.prepare(request)
+            except ContextOverflow:
+                if turn.request.truncation != "auto":
+                    raise
+                size, room = await self.pipeline.count(request), self.pipeline.model.context_length
+                shorter = wire.shortened(request, prompt_tokens=size, context_length=room)
+                if shorter is None:
+                    raise
+                request = shorter
 
     def projector(self, turn: ResponsesTurn) -> "KeepingProjector":
         """The projection of a turn's events; at its end the response is kept, if the request wants that."""
@@ -114,7 +131,7 @@ class Responses:
                 created=turn.created,
                 body=body,
                 previous_id=turn.call.previous_response_id,
-                input_items=turn.call.input,
+                input_items=turn.request.input,
                 output_items=output,
             )
         )
@@ -136,6 +153,37 @@ class Responses:
     def _seal_text(self, tenant: str, text: str) -> str:
         # Without keys nothing hides the summary from the client that had the conversation anyway.
         return self.pipeline.seals.seal_text(text, tenant=tenant) if self.pipeline.seals is not None else text
+
+
+class LiveTurns:
+    """The turns that run on WebSockets: the HTTP server closes those at once when it stops, so it must be kept from that."""
+
+    def __init__(self) -> None:
+        self.stopping = False
+        self._running = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """Around a turn. Raises WorkerUnavailable when no further one may start."""
+        if self.stopping:
+            raise WorkerUnavailable("the server is stopping; try again when it is back")
+        self._running += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
+
+    async def drain(self, seconds: float) -> None:
+        """Lets turns end by themselves for so long."""
+        self.stopping = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
 
 
 class KeepingProjector:
@@ -183,6 +231,18 @@ class KeepingProjector:
         """The response object is now final."""
         if self._keep is not None:
             self._keep(body, self.output())
+
+
+class _Head(msgspec.Struct, frozen=True):
+    type: str | None = None
+    role: str | None = None
+
+
+def after_compaction(items: Items) -> Items:
+    """Items without what the last compaction among them stands for: it, what follows it, and the system's words before it."""
+    heads = [msgspec.json.decode(item, type=_Head) for item in items]
+    last = max((place for place, head in enumerate(heads) if head.type in COMPACTIONS), default=0)
+    return tuple(item for place, item in enumerate(items) if place >= last or heads[place].role in ("system", "developer"))
 
 
 class _Standing(msgspec.Struct, frozen=True):

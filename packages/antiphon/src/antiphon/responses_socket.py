@@ -30,7 +30,8 @@ CREATE = "response.create"
 # Clients go on from the last response; a few more let them go back a step.
 REMEMBERED = 8
 MAX_WAITING = 32
-UPGRADE_REQUIRED = b'{"error":{"message":"%s","type":"invalid_request_error","param":null,"code":"upgrade_required"}}'
+REFUSED = b'{"error":{"message":"%s","type":"invalid_request_error","param":null,"code":"%s"}}'
+FOREIGN = b"This WebSocket is not for web pages of other origins."
 DISABLED = b"Responses over WebSocket are switched off here; use POST /v1/responses."
 PLAIN_GET = b"GET /v1/responses is for WebSocket upgrades; use POST /v1/responses."
 FAULT = "the server hit a fault of its own; its log has the details"
@@ -52,20 +53,30 @@ class ResponsesSocket:
             await refuse_upgrade(send, "http.response", PLAIN_GET if self._enabled else DISABLED)
             return
         await receive()  # the request to connect
+        headers = headers_of(scope)
         if not self._enabled:
             await refuse_upgrade(send, "websocket.http.response", DISABLED)
             return
+        if not same_origin(headers):
+            await refuse_upgrade(send, "websocket.http.response", FOREIGN, status=403)
+            return
         await send({"type": "websocket.accept"})
-        headers = headers_of(scope)
         connection = Connection(self._responses, send, headers, body_limit=self._body_limit, keepalive_seconds=self._keepalive_seconds)
         await connection.serve(receive)
 
 
-async def refuse_upgrade(send: Send, kind: str, text: bytes) -> None:
-    """426 with a sentence, as an answer to a plain request or to an upgrade."""
-    body = UPGRADE_REQUIRED % text
+def same_origin(headers: Mapping[str, str]) -> bool:
+    """Whether a browser would call this a request of our own page. Programs send no Origin; a page from elsewhere could otherwise
+    use a server on the loopback of whoever looks at it, because browsers ask nobody before they open a WebSocket."""
+    origin = headers.get("origin")
+    return origin is None or origin.partition("://")[2] == headers.get("host", "")
+
+
+async def refuse_upgrade(send: Send, kind: str, text: bytes, *, status: int = 426) -> None:
+    """A status with a sentence, as an answer to a plain request or to an upgrade."""
+    body = REFUSED % (text, b"upgrade_required" if status == 426 else b"forbidden")
     headers = [(b"content-type", b"application/json"), (b"upgrade", b"websocket"), (b"content-length", str(len(body)).encode())]
-    await send({"type": f"{kind}.start", "status": 426, "headers": headers})
+    await send({"type": f"{kind}.start", "status": status, "headers": headers})
     await send({"type": f"{kind}.body", "body": body})
 
 
@@ -104,11 +115,12 @@ class Connection:
         """Answers one frame. An error before the first event is a frame of its own, a later one the end of the response."""
         tag = self._responses.pipeline.new_tag()
         try:
-            turn = await self._open(frame, tag)
-            if turn.call.generate:
-                await self._run(turn)
-            else:
-                await self._acknowledge(turn)
+            with self._responses.live.turn():
+                turn = await self._open(frame, tag)
+                if turn.call.generate:
+                    await self._run(turn)
+                else:
+                    await self._acknowledge(turn)
         except AntiphonError as error:
             await self._refuse(error, tag)
         except OSError:  # the client is gone; reading notices it too
@@ -138,7 +150,7 @@ class Connection:
         projector = self._responses.projector(turn)
         for event in (TurnStart(turn.tag, turn.call.model, 0), TurnEnd("end_turn", Usage(prompt_tokens=0))):
             await self._write(*projector.push_events(event))
-        self._memory.add(turn.response_id, (*turn.past, *turn.call.input))
+        self._memory.add(turn.response_id, (*turn.past, *turn.request.input))
 
     async def _run(self, turn: ResponsesTurn) -> None:
         prepared = await self._responses.prepare(turn)
@@ -151,7 +163,7 @@ class Connection:
                     for event in batch:
                         payloads = projector.push_events(event)
                         if type(event) is TurnEnd:  # before the client can have read the end and go on from it
-                            self._memory.add(turn.response_id, (*turn.past, *turn.call.input, *projector.output()))
+                            self._memory.add(turn.response_id, (*turn.past, *turn.request.input, *projector.output()))
                         await self._write(*payloads)
                         heartbeat.note()
                         begun = True

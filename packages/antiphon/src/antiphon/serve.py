@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from importlib.resources import files as package_files
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 
 from antiphon.app import build_app
 from antiphon.banner import show_banner
+from antiphon.catalog import chosen_profile
 from antiphon.config import Settings
 from antiphon.engines.base import Engine
 from antiphon.engines.default_model import DEFAULT_MODEL_NAME, default_model_path
@@ -35,6 +36,8 @@ from antiphon_turns.errors import ConfigError
 log = logging.getLogger("antiphon")
 
 BACKLOG = 1024
+# What the HTTP server calls a WebSocket that was answered with a status instead: for us an ordinary answer.
+REFUSED_UPGRADE = "ASGI callable returned without completing handshake."
 # Turns that a stop breaks off get this long to tell their clients and to write their trace.
 BREAK_OFF_SECONDS = 1.0
 
@@ -59,6 +62,7 @@ def set_up_logging(settings: Settings, console: Console) -> None:
         format="%(message)s" if rich else "%(asctime)s %(levelname)s %(message)s",
         handlers=[rich or logging.StreamHandler()],
     )
+    logging.getLogger("uvicorn.error").addFilter(lambda record: record.msg != REFUSED_UPGRADE)
     if settings.log_level == "info":
         logging.getLogger("uvicorn").setLevel(logging.WARNING)  # it announces what the start-up text has said
 
@@ -121,8 +125,9 @@ class Server:
                 )
                 left = 0.0
                 try:
-                    grace, largest = settings.shutdown_grace_seconds, settings.max_body_bytes
-                    left = await serve_http(app, self._listener, grace=grace, stop=stop, max_message=largest)
+                    grace, drain = settings.shutdown_grace_seconds, responses.live.drain
+                    largest = settings.max_body_bytes
+                    left = await serve_http(app, self._listener, grace=grace, stop=stop, drain=drain, max_message=largest)
                 finally:
                     await responses.close(grace=left)
         finally:
@@ -133,10 +138,16 @@ class Server:
 
 
 async def serve_http(
-    app: ASGIApp, listener: socket.socket, *, grace: float, stop: asyncio.Event, max_message: int = 32 * 1024 * 1024
+    app: ASGIApp,
+    listener: socket.socket,
+    *,
+    grace: float,
+    stop: asyncio.Event,
+    drain: Callable[[float], Awaitable[None]],
+    max_message: int = 32 * 1024 * 1024,
 ) -> float:
     """Serves until `stop` is set; then running turns get `grace` seconds, and those that are left are broken off with an error.
-    Returns what is left of the grace."""
+    `drain` waits, so many seconds, for what the HTTP server would not wait for. Returns what is left of the grace."""
     config = uvicorn.Config(
         app,
         http="httptools",
@@ -161,6 +172,10 @@ async def serve_http(
         await stop.wait()
         deadline = loop.time() + grace
         log.info("stopping: running turns have %.0f s to finish", grace)
+        for listening in server.servers:
+            listening.close()
+        await drain(grace)
+        config.timeout_graceful_shutdown = max(1, round(deadline - loop.time()))
         server.should_exit = True
 
     watcher = asyncio.create_task(watch())
@@ -213,12 +228,15 @@ def options_of(settings: Settings) -> PipelineOptions:
 
 def build(settings: Settings) -> tuple[Model, Engine]:
     """Model and engine of the settings. Raises ConfigError."""
+    chosen_profile(settings)  # a wrong name is told before a model is loaded
     choice = ModelChoice(
         path=settings.model_path or default_model_path(),
         name=settings.model_name,
         context_length=settings.context_length,
         tool_call_parser=settings.tool_call_parser,
         reasoning_parser=settings.reasoning_parser,
+        aliases=tuple(settings.aliases),
+        vendor_aliases=settings.vendor_aliases,
     )
     if not choice.path.exists():
         raise ConfigError(f"{choice.path} does not exist; --model-path takes a .gguf file, or a folder with tokenizer.json")

@@ -52,6 +52,9 @@ class StoreLimits(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 1 << 30
 
 
+LIMITS = StoreLimits()
+
+
 class SqliteStore:
     """A `ResponseStore` in one file, or in memory. `interrupted` turns the body of a run that its server did not finish into that
     of a failed one. Raises ConfigError for a file that cannot be used."""
@@ -60,7 +63,7 @@ class SqliteStore:
         self,
         path: Path | str,
         *,
-        limits: StoreLimits = StoreLimits(),
+        limits: StoreLimits = LIMITS,
         interrupted: Callable[[bytes], bytes] = bytes,
         clock: Callable[[], float] = time.time,
     ) -> None:

@@ -41,11 +41,13 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """How a surface speaks beside its turns. `error` spells any error of ours. `request_id_header` is the vendor's own."""
+    """How a surface speaks beside its turns. `error` spells any error of ours. `request_id_header` is the vendor's own. `notes` are
+    headers of every answer."""
 
     name: str
     error: Callable[[AntiphonError, str], ErrorResponse]
     request_id_header: str
+    notes: tuple[tuple[str, str], ...] = ()
 
 
 class Surface(Envelope, frozen=True, kw_only=True):

@@ -94,7 +94,7 @@ class Answer:
         self._projector = projector = call.projector(self.request_id, int(time.time()))
         streaming = call.argument_streaming
         turn = self._pipeline.run(prepared, turn_tag=self._tag, request_id=self.request_id, argument_streaming=streaming, tenant=tenant)
-        headers = [(self._surface.request_id_header, self.request_id), *notes(prepared)]
+        headers = [(self._surface.request_id_header, self.request_id), *self._surface.notes, *notes(prepared)]
         started = time.monotonic()
         async with aclosing(turn):
             if call.turn.stream:

@@ -1,8 +1,26 @@
 """Streaming tool-call and reasoning parsers and writers, one file a model family."""
 
-from antiphon_parsers.detection import Detection, adapt, detect
+from antiphon_parsers.declared.weigh import weigh
+from antiphon_parsers.detection import Candidate, Detection, adapt, detect
+from antiphon_parsers.families.hf import Declared, declare
 from antiphon_parsers.grammar import Grammar, ReasoningMarkers
 from antiphon_parsers.parser import Parser, opening_of
-from antiphon_parsers.registry import ModelFormat, compose, resolve
+from antiphon_parsers.registry import ModelFormat, compose, is_declared, resolve
 
-__all__ = ["Detection", "Grammar", "ModelFormat", "Parser", "ReasoningMarkers", "adapt", "compose", "detect", "opening_of", "resolve"]
+__all__ = [
+    "Candidate",
+    "Declared",
+    "Detection",
+    "Grammar",
+    "ModelFormat",
+    "Parser",
+    "ReasoningMarkers",
+    "adapt",
+    "compose",
+    "declare",
+    "detect",
+    "is_declared",
+    "opening_of",
+    "resolve",
+    "weigh",
+]

@@ -2,6 +2,7 @@
 
 import difflib
 import re
+from typing import Literal
 
 import msgspec
 
@@ -16,6 +17,7 @@ from antiphon_parsers.families import (
     granite4,
     harmony,
     hermes,
+    hf,
     hy_v3,
     kimi,
     kimi_k2,
@@ -59,7 +61,7 @@ REASONING_PARTS: dict[str, ReasoningPart] = {
     for part in (
         *(qwen3.REASONING, glm.GLM47_REASONING, glm.GLM45_REASONING, minimax_m2.REASONING, minimax_m2.APPEND_THINK),
         *(dsml.V4_REASONING, dsml.V32_REASONING, dsml.V41_REASONING, seed_oss.REASONING, mimo.REASONING),
-        *(nemotron.REASONING, step3p5.REASONING, hy_v3.REASONING),
+        *(nemotron.REASONING, step3p5.REASONING, hy_v3.REASONING, granite.THINKING, pythonic.OLMO3_REASONING),
         *(harmony.REASONING, gemma4.REASONING, kimi_k3.REASONING, minimax_m3.REASONING, granite.REASONING),
         *(kimi_k2.REASONING, kimi.REASONING, mistral.REASONING, deepseek_r1.REASONING, deepseek_v3_1.REASONING, nemotron_deci.REASONING),
     )
@@ -92,6 +94,8 @@ TOOL_ALIASES = {
 REASONING_ALIASES = {
     "qwen3thinking": "qwen3",
     "qwen3coder": "qwen3",
+    "basic": "qwen3",
+    "nanbeige": "qwen3",
     "glm": "glm45",
     "ling3": "glm47",
     "minimax": "minimax_m2",
@@ -119,16 +123,34 @@ class ModelFormat(msgspec.Struct, frozen=True, kw_only=True):
     call_format: CallFormat | None
 
 
+def spellings(kind: Literal["tool", "reasoning"], name: str) -> tuple[str, ...]:
+    """The other names of a part, folded."""
+    return tuple(alias for alias, part in (TOOL_ALIASES if kind == "tool" else REASONING_ALIASES).items() if part == name)
+
+
 def fold(name: str) -> str:
     """A name without case and separators."""
     return re.sub(r"[-_. ]", "", name.lower())
 
 
-def resolve(tool_parser: str | None, reasoning_parser: str | None) -> ModelFormat:
-    """The format of two names; None or "none" leaves that half out. ConfigError for an unknown name."""
-    tools = _look_up("tool", tool_parser, list(TOOL_PARTS), TOOL_ALIASES)
-    reasoning = _look_up("reasoning", reasoning_parser, list(REASONING_PARTS), REASONING_ALIASES)
-    return compose(TOOL_PARTS[tools] if tools else plain.TOOLS, REASONING_PARTS[reasoning] if reasoning else None)
+def resolve(tool_parser: str | None, reasoning_parser: str | None, *, declared: hf.Declared | None = None) -> ModelFormat:
+    """The format of two names; None or "none" leaves that half out, "hf" takes it from `declared`. ConfigError for an unknown
+    name, and for "hf" without a declaration."""
+    if any(is_declared(name) for name in (tool_parser, reasoning_parser)) and declared is None:
+        raise ConfigError("parser hf reads the response_template in a model's tokenizer_config.json, and there is none; name a family")
+    tools = None if is_declared(tool_parser) else _look_up("tool", tool_parser, list(TOOL_PARTS), TOOL_ALIASES)
+    reasoning = None if is_declared(reasoning_parser) else _look_up("reasoning", reasoning_parser, list(REASONING_PARTS), REASONING_ALIASES)
+    tool_part = TOOL_PARTS[tools] if tools else plain.TOOLS
+    reasoning_part = REASONING_PARTS[reasoning] if reasoning else None
+    if declared is not None:
+        tool_part = declared.tools if is_declared(tool_parser) else tool_part
+        reasoning_part = declared.reasoning if is_declared(reasoning_parser) else reasoning_part
+    return compose(tool_part, reasoning_part)
+
+
+def is_declared(name: str | None) -> bool:
+    """Whether a name means the format that a model declares itself."""
+    return name is not None and fold(name) in (hf.NAME, *hf.ALIASES)
 
 
 def compose(tools: ToolPart, reasoning: ReasoningPart | None) -> ModelFormat:
@@ -172,4 +194,6 @@ def _look_up(kind: str, name: str | None, parts: list[str], aliases: dict[str, s
         return found
     near = difflib.get_close_matches(fold(name), known, n=3, cutoff=0.6)
     suggestion = ", ".join(dict.fromkeys(known[match] for match in near)) or "none of them is near"
-    raise ConfigError(f"unknown {kind} parser {name!r}: did you mean {suggestion}? Known are {', '.join(sorted(parts))} and none.")
+    raise ConfigError(
+        f"unknown {kind} parser {name!r}: did you mean {suggestion}? Known are {', '.join(sorted(parts))}, {hf.NAME} and none."
+    )

@@ -18,7 +18,8 @@ _QUANTIZATION = re.compile(r"[._-](?:UD-)?(?:I?Q\d\w*|[BF]?F?16|F32|BF16|MXFP4\w
 
 class ModelFiles(msgspec.Struct, frozen=True, kw_only=True):
     """A model as its files describe it. `context_length` is in tokens, None when the files do not say.
-    `eos_ids` are the ids that end generation by the files' own word; a family may add more."""
+    `eos_ids` are the ids that end generation by the files' own word; a family may add more. `response_template` is the output
+    format as the model declares it, `response_schema` says that there is one in the older form."""
 
     name: str
     path: Path
@@ -29,6 +30,8 @@ class ModelFiles(msgspec.Struct, frozen=True, kw_only=True):
     bos_token: str | None = None
     eos_token: str | None = None
     eos_ids: frozenset[int] = frozenset()
+    response_template: dict[str, Any] | None = None
+    response_schema: bool = False
 
 
 def load_model_files(path: str | Path) -> ModelFiles:
@@ -86,6 +89,7 @@ def _from_folder(folder: Path) -> ModelFiles:
     bos, eos = (_token_text(settings.get(key)) or _token_text(special.get(key)) for key in ("bos_token", "eos_token"))
     ends = _id_set(generation.get("eos_token_id")) or _id_set(config.get("eos_token_id"))
     eos_id = tokenizer.id_of(eos) if eos is not None else None
+    declaration = settings.get("response_template")
     return ModelFiles(
         name=_folder_name(folder),
         path=folder,
@@ -96,6 +100,8 @@ def _from_folder(folder: Path) -> ModelFiles:
         bos_token=bos,
         eos_token=eos,
         eos_ids=ends if eos_id is None else ends | {eos_id},
+        response_template=declaration if isinstance(declaration, dict) else None,
+        response_schema="response_schema" in settings,
     )
 
 

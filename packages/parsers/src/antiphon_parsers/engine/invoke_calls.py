@@ -23,7 +23,8 @@ _STOP = re.compile(r"[<>\n]")
 
 class InvokeCalls(msgspec.Struct, frozen=True, kw_only=True):
     """The tags of a format. `typed`: parameters say whether they are strings, as JSON types do not follow from the
-    schema. A call outside a block begins only for a known tool."""
+    schema. In a format with blocks a call outside one begins only for a known tool. `wrappers`: keys that
+    models put round all arguments."""
 
     block_open: Spellings
     block_close: Spellings
@@ -33,6 +34,7 @@ class InvokeCalls(msgspec.Struct, frozen=True, kw_only=True):
     parameter_close: Spellings
     typed: bool = False
     json_bodies: bool = False
+    wrappers: Spellings = ()
     line_start_in_reasoning: bool = True
 
     @property
@@ -44,7 +46,8 @@ class InvokeCalls(msgspec.Struct, frozen=True, kw_only=True):
         return self.block_close
 
     def attempt(self, mention: Mention) -> State:
-        return CallTag(self, mention, only_known=mention.only_known or mention.marker in self.call_open)
+        bare = bool(self.block_open) and mention.marker in self.call_open
+        return CallTag(self, mention, only_known=mention.only_known or bare)
 
     def head(self, cursor: Cursor, at: int, tools: ToolTable, *, only_known: bool) -> Head | None:
         text = cursor.text

@@ -29,7 +29,7 @@ _NOTATION = Notation(close=")", assign="=", quote="", words=False, end="]")
 
 class ListedCalls(msgspec.Struct, frozen=True, kw_only=True):
     """The markers around calls. `bare`: a list without markers is one too. `json`: calls that the model may write instead,
-    as JSON objects at the start of the turn."""
+    as JSON objects at the start of the turn or, if it has the same opener, between the markers."""
 
     wrapper_open: str
     wrapper_close: str
@@ -39,7 +39,7 @@ class ListedCalls(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def openers(self) -> tuple[str, ...]:
-        return (self.wrapper_open, *(("[",) if self.bare else ()), *(self.json.openers if self.json else ()))
+        return tuple(dict.fromkeys((self.wrapper_open, *(("[",) if self.bare else ()), *(self.json.openers if self.json else ()))))
 
     @property
     def closers(self) -> tuple[str, ...]:
@@ -68,14 +68,21 @@ class ListedHeader:
         mention = self._mention
         if self._line_start and not mention.line_start:
             return self._mention.decline(cursor, out)
-        if self._syntax.json is not None and mention.marker in self._syntax.json.openers:
-            return self._syntax.json.attempt(mention)
+        json = self._syntax.json
+        if json is not None and mention.marker in json.openers and mention.marker != self._syntax.wrapper_open:
+            return json.attempt(mention)
         bracket = cursor.peek(cursor.at + mention.size, ("[",) if mention.marker == self._syntax.wrapper_open else ("",))
         if bracket is Peek.PENDING:
             return None
         if bracket is Peek.END:
             return self._mention.decline(cursor, out) if mention.is_named_only(cursor) else None
         start = bracket.end if isinstance(bracket, Found) else cursor.at + mention.size
+        if json is not None and mention.marker in json.openers:
+            brace = cursor.peek(start, ("{",))
+            if brace is Peek.PENDING:
+                return None
+            if isinstance(brace, Found):
+                return json.attempt(mention)
         return self._callee(cursor, out, _behind_space(cursor.text, start))
 
     def finish(self, cursor: Cursor, out: Emitter) -> bool:

@@ -5,7 +5,7 @@
     start ROLE  channel CHANNEL  to=RECIPIENT  constrain TYPE  body  TEXT  end
 
 A message to a recipient is a call whatever its channel; the recipient may stand anywhere in the header. Reasoning and text are
-told apart by the channel. What the prompt has written of the header may be missing.
+told apart by the channel. What the prompt has written of the header may be missing: a turn may begin with the recipient.
 """
 
 import re
@@ -18,6 +18,7 @@ from antiphon_parsers.engine.cursor import Cursor, MarkerSet
 from antiphon_parsers.engine.cut import cut_attempt
 from antiphon_parsers.engine.emitter import Emitter
 from antiphon_parsers.engine.json_body import JsonBody
+from antiphon_parsers.engine.json_calls import PassedOver
 from antiphon_parsers.engine.prose import Mention
 from antiphon_parsers.engine.state import State
 from antiphon_parsers.engine.tools import NAME_SLACK
@@ -43,14 +44,31 @@ class MessageCalls(msgspec.Struct, frozen=True, kw_only=True):
     line_start_in_reasoning: bool = False
 
     @property
-    def openers(self) -> tuple[str, ...]:
+    def tokens(self) -> tuple[str, ...]:
+        """The control tokens."""
+        return (*self.header_tokens, *self.ends)
+
+    @property
+    def header_tokens(self) -> tuple[str, ...]:
+        """Those of a header."""
         return (self.start, self.channel, self.constrain, self.body)
+
+    @property
+    def addressed(self) -> str:
+        """What a header begins with whose start and role the prompt has written."""
+        return f" to={self.recipient_prefix}"
+
+    @property
+    def openers(self) -> tuple[str, ...]:
+        return (*self.header_tokens, self.addressed)
 
     @property
     def closers(self) -> tuple[str, ...]:
         return ()
 
     def attempt(self, mention: Mention) -> State:
+        if mention.marker == self.addressed and not mention.starts_turn:
+            return PassedOver(mention)
         return MessageHeader(self, mention)
 
 
@@ -71,7 +89,8 @@ class MessageHeader:
         end = found.start if found else self._markers.held_from(cursor.text, cursor.at)
         too_long = end - cursor.at > self._mention.tools.longest + NAME_SLACK + _HEADER_SLACK
         if too_long or (found is not None and found.literal != self._syntax.body):
-            return self._mention.drop(cursor, out)
+            plain = self._mention.marker == self._syntax.addressed
+            return self._mention.pass_over(cursor, out) if plain else self._mention.drop(cursor, out)
         if found is None:
             return None
         header = cursor.text[cursor.at : found.start]
@@ -83,7 +102,7 @@ class MessageHeader:
         if name is None:
             return content
         syntax = self._syntax
-        return JsonBody(prose, name, ends=(*syntax.ends, syntax.start), openers=syntax.openers, after=self._after, refused=content)
+        return JsonBody(prose, name, ends=(*syntax.ends, syntax.start), openers=syntax.header_tokens, after=self._after, refused=content)
 
     def finish(self, cursor: Cursor, out: Emitter) -> bool:
         name = self._recipient(cursor.text[cursor.at :])

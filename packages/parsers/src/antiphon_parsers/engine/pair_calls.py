@@ -26,6 +26,7 @@ class PairCalls(msgspec.Struct, frozen=True, kw_only=True):
     strays: Spellings = ()
     line_start_in_reasoning: bool = True
     json_bodies: bool = False
+    wrappers: Spellings = ()
 
     @property
     def openers(self) -> Spellings:

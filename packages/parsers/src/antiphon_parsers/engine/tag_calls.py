@@ -69,6 +69,11 @@ class Tags(Protocol):
         """Whether a body may be one JSON object."""
         ...
 
+    @property
+    def wrappers(self) -> Spellings:
+        """Keys that models put round all arguments."""
+        ...
+
     def head(self, cursor: Cursor, at: int, tools: ToolTable, *, only_known: bool) -> Head | None:
         """Reads what follows a call's opening literal; None when it is no call."""
         ...
@@ -104,7 +109,7 @@ class CallTag:
         prose.leave(out, cursor.offset(cursor.at + self._mention.lead))
         cursor.at = head.end
         out.open("tool_call", head.name)
-        return Body(self._syntax, prose, Arguments(prose.tools.parameters(head.name)))
+        return Body(self._syntax, prose, Arguments(prose.tools.parameters(head.name), wrappers=self._syntax.wrappers))
 
     def finish(self, cursor: Cursor, out: Emitter) -> bool:
         return cut_attempt(self._mention, self._name, cursor, out)

@@ -72,9 +72,13 @@ class HeldValue:
         return StringValue(self._member, out).write("".join(self._parts), out)
 
     def end(self, out: Emitter) -> None:
-        text = "".join(self._parts)
-        word = text.strip()
-        out.delta(self._member + (word if self._form == "json" and is_json(word) else coerce(text, self._types)))
+        out.delta(self._member + typed("".join(self._parts), self._types, form=self._form))
+
+
+def typed(text: str, types: frozenset[JsonType], *, form: ValueForm) -> str:
+    """A whole value as JSON."""
+    word = text.strip()
+    return word if form == "json" and is_json(word) else coerce(text, types)
 
 
 class DroppedValue:
@@ -87,28 +91,88 @@ class DroppedValue:
         pass
 
 
+class Wrapping:
+    """The value of a first argument that may hold all of them: held until it is known what follows it."""
+
+    def __init__(self, key: str, form: ValueForm) -> None:
+        self.key = key
+        self.form: ValueForm = form
+        self._parts: list[str] = []
+        self._size = 0
+
+    @property
+    def text(self) -> str:
+        """The value as far as it is there."""
+        return "".join(self._parts)
+
+    @property
+    def whole(self) -> str:
+        """The value, when it is a JSON object; else ""."""
+        text = self.text.strip()
+        return text if text.startswith("{") and is_json(text) else ""
+
+    def write(self, text: str, out: Emitter) -> Sink:
+        self._parts.append(text)
+        self._size += len(text)
+        if self._size <= HELD_LIMIT:
+            return self
+        out.anomaly("held_value_too_long")
+        self.form = "string"
+        sink = StringValue(f'{{"{json_string(self.key)}": ', out).write(self.text, out)
+        self._parts = []
+        return sink
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it has not gone out yet."""
+        return self._size <= HELD_LIMIT
+
+    def end(self, out: Emitter) -> None:
+        pass
+
+
 class Arguments:
     """The argument object of one call while it is written. A repeated key is written again: the last one wins
-    wherever JSON is read."""
+    wherever JSON is read. `wrappers` are keys that models put round all arguments: where the tool declares no such parameter
+    and no other argument is given, the object in it is the arguments."""
 
-    def __init__(self, parameters: Parameters) -> None:
+    def __init__(self, parameters: Parameters, *, wrappers: tuple[str, ...] = ()) -> None:
         self.parameters = parameters
         self.keys: set[str] = set()
         self.recovered = False
         self._littered = False
+        self._wrappers = wrappers
+        self._wrapping: Wrapping | None = None
 
     def begin(self, key: str, out: Emitter, *, form: ValueForm = "schema") -> Sink:
         """The sink for the value of `key`."""
+        if self._wrapping is not None:
+            out.delta(self._unwrapped(self._wrapping))
+            self._wrapping = None
+        if key in self._wrappers and not self.keys and not self.parameters.declares(key):
+            self.keys.add(key)
+            self._wrapping = Wrapping(key, form)
+            return self._wrapping
         member = self.member(key)
-        types = self.parameters.types(key)
-        streams = form == "string" or (form == "schema" and types <= _STRING)
-        return StringValue(member, out) if streams else HeldValue(member, types, form=form)
+        return StringValue(member, out) if self._streams(key, form) else HeldValue(member, self.parameters.types(key), form=form)
 
     def member(self, key: str) -> str:
         """What stands before the value of `key`."""
         start = "{" if not self.keys else ", "
         self.keys.add(key)
         return f'{start}"{json_string(key)}": '
+
+    def _streams(self, key: str, form: ValueForm) -> bool:
+        return form == "string" or (form == "schema" and self.parameters.types(key) <= _STRING)
+
+    def _unwrapped(self, value: Wrapping) -> str:
+        """A wrapping that is an argument like any other, the first of the object."""
+        if not value.is_held:
+            return ""
+        member = f'{{"{json_string(value.key)}": '
+        if self._streams(value.key, value.form):
+            return f'{member}"{json_string(value.text)}"'
+        return member + typed(value.text, self.parameters.types(value.key), form=value.form)
 
     def skip_junk(self, cursor: Cursor, out: Emitter, *, upto: str) -> None:
         """Passes over text between the members, to where the character `upto` may begin a tag; it is told once a call."""
@@ -121,4 +185,6 @@ class Arguments:
     @property
     def closing(self) -> str:
         """What ends the object."""
+        if self._wrapping is not None:
+            return self._wrapping.whole or self._unwrapped(self._wrapping) + "}"
         return "}" if self.keys else "{}"

@@ -41,6 +41,7 @@ class _Tags:
             parameter_close=tuple(f"</{token}{space}parameter>" for token in SPELLINGS),
             typed=True,
             json_bodies=True,
+            wrappers=("arguments", "input"),
             line_start_in_reasoning=False,
         )
 
@@ -91,11 +92,11 @@ def _tools(name: str, tags: _Tags, detection: tuple[DetectionRule, ...], source:
     )
 
 
-def _rules(block: str, architecture: str) -> tuple[DetectionRule, ...]:
+def _rules(block: str, *architectures: str) -> tuple[DetectionRule, ...]:
     return (
         # Templates write the token out or hold it in a variable.
         DetectionRule(template_all=(TOKEN,), template_any=(f"{TOKEN}{block}>", f"}}}}{block}>"), confidence=0.95),
-        DetectionRule(architectures=(architecture,), confidence=0.9),
+        DetectionRule(architectures=architectures, confidence=0.95),
     )
 
 
@@ -104,7 +105,9 @@ V4_TAGS = _Tags(("tool_calls", "toolcalls", "tool"))
 V41_TAGS = _Tags(("calls",), space=" ")
 
 V32 = _tools("deepseek_v3_2", V32_TAGS, _rules("function_calls", "DeepseekV32ForCausalLM"), "encoding of DeepSeek-V3.2")
-V4 = _tools("deepseek_v4", V4_TAGS, _rules("tool_calls", "DeepseekV4ForCausalLM"), "encoding of DeepSeek-V4")
+V4 = _tools(
+    "deepseek_v4", V4_TAGS, _rules("tool_calls", "DeepseekV4ForCausalLM", "DeepseekV4ForConditionalGeneration"), "encoding of DeepSeek-V4"
+)
 V41 = _tools("deepseek_v41", V41_TAGS, _rules(" calls", "DeepseekV41ForCausalLM"), "encoding of DeepSeek-V4.1")
 
 _SWITCHES = TemplateSwitches(

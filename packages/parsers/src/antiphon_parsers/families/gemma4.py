@@ -22,22 +22,22 @@ _PLAIN_KEY = re.compile(r"[\w.$\ue000-\uf8ff\U000f0000-\U000ffffd-]+")
 
 def write_call(call: CallSegment) -> str:
     """Strings between quote tokens, keys in the order they came. Arguments that are no JSON object become one string."""
-    body = _written(call.arguments) if members(call.arguments) is not None else f"{{arguments:{QUOTE}{call.arguments}{QUOTE}}}"
+    body = written(call.arguments, QUOTE) if members(call.arguments) is not None else f"{{arguments:{QUOTE}{call.arguments}{QUOTE}}}"
     return f"{OPEN}call:{call.name}{body}{CLOSE}"
 
 
-def _written(raw: str) -> str:
-    """A JSON value in the family's notation."""
+def written(raw: str, quote: str) -> str:
+    """A JSON value with bare keys, and strings as they are between two `quote`."""
     if raw.startswith('"'):
-        return f"{QUOTE}{string_value(raw)}{QUOTE}"
+        return f"{quote}{string_value(raw)}{quote}"
     if raw.startswith("["):
-        return f"[{','.join(_written(item) for item in elements(raw))}]"
+        return f"[{','.join(written(item, quote) for item in elements(raw))}]"
     found = members(raw)
-    return raw if found is None else f"{{{','.join(f'{_key(key)}:{_written(value)}' for key, value in found)}}}"
+    return raw if found is None else f"{{{','.join(f'{_key(key, quote)}:{written(value, quote)}' for key, value in found)}}}"
 
 
-def _key(key: str) -> str:
-    return key if _PLAIN_KEY.fullmatch(key) else f"{QUOTE}{string_value(json_text(key))}{QUOTE}"
+def _key(key: str, quote: str) -> str:
+    return key if _PLAIN_KEY.fullmatch(key) else f"{quote}{string_value(json_text(key))}{quote}"
 
 
 def write_tools(tools: Sequence[Tool]) -> str:
@@ -65,6 +65,7 @@ TOOLS = ToolPart(
     detection=(
         DetectionRule(template_all=(OPEN, QUOTE), confidence=0.95),
         DetectionRule(template_all=("<|turn>",), vocab_all=(OPEN, CLOSE), confidence=0.9),
+        DetectionRule(architectures=("Gemma4ForConditionalGeneration", "Gemma4ForCausalLM", "gemma4"), confidence=0.7),
     ),
     source="chat template of Gemma 4",
 )

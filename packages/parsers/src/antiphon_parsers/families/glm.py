@@ -64,7 +64,11 @@ GLM47 = ToolPart(
     write_call=write_call,
     write_tools=write_tools,
     gap=0,
-    detection=(DetectionRule(template_all=("<arg_key>",), template_any=GLM, template_none=("/nothink", "<tool_sep>"), confidence=0.95),),
+    detection=(
+        DetectionRule(template_all=("<arg_key>",), template_any=GLM, template_none=("/nothink", "<tool_sep>"), confidence=0.95),
+        # GLM-4.7-Flash, GLM-5 and later; GLM-4.7 itself shares its architecture with 4.5.
+        DetectionRule(architectures=("Glm4MoeLiteForCausalLM", "GlmMoeDsaForCausalLM", "Glm5NextForCausalLM", "glm-dsa"), confidence=0.8),
+    ),
     source="chat templates of GLM-4.7 and GLM-5",
 )
 GLM45 = ToolPart(

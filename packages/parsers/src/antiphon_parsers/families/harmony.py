@@ -70,13 +70,13 @@ MESSAGES = MessageFormat(calls=SYNTAX, breaks=SYNTAX.ends, write=write_turn)
 _RULES = (
     DetectionRule(template_all=("<|channel|>", "<|message|>", "<|start|>"), confidence=0.95),
     DetectionRule(vocab_all=("<|channel|>", "<|constrain|>", "<|message|>"), confidence=0.6),
-    DetectionRule(architectures=("GptOssForCausalLM",), confidence=0.9),
+    DetectionRule(architectures=("GptOssForCausalLM", "gpt-oss"), confidence=0.9),
 )
 
 TOOLS = ToolPart(
     name="harmony",
     frame=Frame(assistant_header=HEADER, end_of_turn=END, stop_tokens=(RETURN, CALL)),
-    markers=(*SYNTAX.openers, *SYNTAX.ends),
+    markers=SYNTAX.tokens,
     calls=SYNTAX,
     call_format=None,
     write_call=write_call,

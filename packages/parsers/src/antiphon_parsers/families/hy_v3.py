@@ -71,6 +71,7 @@ TOOLS = ToolPart(
     detection=(
         DetectionRule(template_all=("tool_calls", "tool_sep", "arg_key"), confidence=0.95),
         DetectionRule(vocab_all=("<tool_sep>", "<arg_key>"), confidence=0.6),
+        DetectionRule(architectures=("HYV3ForCausalLM",), confidence=0.85),
     ),
     source="chat template of Hy3 (calls); chat templates of Hunyuan dense models (frame)",
 )

@@ -77,6 +77,7 @@ TOOLS = ToolPart(
     detection=(
         DetectionRule(template_all=(SECTION,), confidence=0.95),
         DetectionRule(vocab_all=(SECTION, CALL), confidence=0.9),
+        DetectionRule(architectures=("KimiK25ForConditionalGeneration", "Kimi_K25ForConditionalGeneration"), confidence=0.85),
     ),
     source="chat templates of Kimi K2, K2-Thinking and K2.5",
 )

@@ -105,6 +105,7 @@ MESSAGES = MessageFormat(
 _RULES = (
     DetectionRule(template_all=("<|open|>", "<|close|>", "<|sep|>"), confidence=0.95),
     DetectionRule(vocab_all=("<|open|>", "<|close|>", "<|sep|>", END_OF_MESSAGE), confidence=0.8),
+    DetectionRule(architectures=("KimiK3ForConditionalGeneration",), confidence=0.9),
 )
 
 TOOLS = ToolPart(

@@ -18,7 +18,8 @@ SYNTAX = XmlCalls(
     parameter_close="</parameter>",
     framed_values=False,
 )
-ARCHITECTURES = ("MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM")
+# The last is what GGUF files call it.
+ARCHITECTURES = ("MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM", "MiMoV2OmniForCausalLM", "mimo2")
 
 
 def write_call(call: CallSegment) -> str:

@@ -52,6 +52,7 @@ TOOLS = ToolPart(
     detection=(
         DetectionRule(template_all=(OPEN,), confidence=0.95),
         DetectionRule(vocab_all=(OPEN, "]~b]"), confidence=0.6),
+        DetectionRule(architectures=("MiniMaxM2ForCausalLM", "minimax-m2"), confidence=0.9),
     ),
     source="chat template of MiniMax M2",
 )

@@ -71,6 +71,7 @@ TOOLS = ToolPart(
     detection=(
         DetectionRule(template_all=(MARK,), confidence=0.95),
         DetectionRule(vocab_all=(MARK,), confidence=0.9),
+        DetectionRule(architectures=("MiniMaxM3SparseForCausalLM", "MiniMaxM3SparseForConditionalGeneration"), confidence=0.85),
     ),
     source="chat template of MiniMax M3",
 )

@@ -63,7 +63,8 @@ TOOLS = ToolPart(
 
 REASONING = ReasoningPart(
     name="mistral",
-    markers=ReasoningMarkers("[THINK]", "[/THINK]", lead=0, tail=0, behind=0),
+    # Version 11 writes the markers as text.
+    markers=ReasoningMarkers("[THINK]", "[/THINK]", lead=0, tail=0, behind=0, spellings=(("<think>",), ("</think>",))),
     replay=ReplayPolicy(keep="all"),
     switches=TemplateSwitches(allowed=frozenset(("reasoning_effort",))),
     detection=(

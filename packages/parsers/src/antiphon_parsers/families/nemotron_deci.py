@@ -4,7 +4,7 @@ blocks, which the system text turns on or off. Nemotron Nano v2 writes the same 
 from collections.abc import Sequence
 
 from antiphon_parsers.engine.json_calls import JsonCalls
-from antiphon_parsers.families.parts import LLAMA3, LLAMA3_MARKERS, TYPED, ReasoningPart, ToolPart, json_call, offer
+from antiphon_parsers.families.parts import LLAMA3, LLAMA3_MARKERS, TYPED, ReasoningPart, ReplaySwitch, ToolPart, json_call, offer
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, ReplayPolicy, TemplateSwitches, Tool
 
@@ -44,7 +44,11 @@ REASONING = ReasoningPart(
     name="nemotron_deci",
     markers=ReasoningMarkers("<think>", "</think>"),
     replay=ReplayPolicy(keep="none"),
-    switches=TemplateSwitches(),
+    # The name is also used for Nemotron 3, with the calls of qwen3_coder: its template has these variables, others ignore them.
+    switches=TemplateSwitches(
+        thinking_on={"enable_thinking": True}, thinking_off={"enable_thinking": False}, allowed=frozenset(("enable_thinking",))
+    ),
+    replay_switches=(ReplaySwitch(variable="truncate_history_thinking", value=False),),
     detection=(
         DetectionRule(template_all=("detailed thinking",), confidence=0.95),
         DetectionRule(template_all=(OPEN,), template_any=("<think>", "</think>"), confidence=0.95),

@@ -40,7 +40,7 @@ class MessageFormat(msgspec.Struct, frozen=True, kw_only=True):
     """A format whose reasoning and text stand in messages of their own, so that neither half can be read without the
     other: it is whole in both parts. `write` gives all segments of a turn."""
 
-    calls: CallSyntax
+    calls: CallSyntax | None
     breaks: tuple[str, ...]
     write: Callable[[Sequence[Segment]], str]
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from antiphon_parsers.arguments import elements, json_text, members, pairs, string_value
 from antiphon_parsers.engine.json_calls import JsonCalls
 from antiphon_parsers.engine.listed_calls import ListedCalls
-from antiphon_parsers.families.parts import CHATML, CHATML_MARKERS, ToolPart, offer
-from antiphon_turns import CallSegment, DetectionRule, Frame, Tool
+from antiphon_parsers.families.parts import CHATML, CHATML_MARKERS, ReasoningPart, ToolPart, offer
+from antiphon_parsers.grammar import ReasoningMarkers
+from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
 
 _WORDS = {"true": "True", "false": "False", "null": "None"}
 _RULES = (
@@ -80,6 +81,7 @@ LLAMA4 = Frame(
     stop_tokens=("<|eot|>", "<|eom|>", "<|end_of_text|>"),
 )
 _PYTHON = ("<|python_start|>", "<|python_end|>")
+_LFM2 = ("<|tool_call_start|>", "<|tool_call_end|>")
 
 PYTHONIC = part(
     "pythonic",
@@ -99,7 +101,7 @@ LLAMA4_PYTHONIC = part(
     gap=0,
     detection=(
         DetectionRule(template_all=("<|header_start|>",), confidence=0.9),
-        DetectionRule(architectures=("Llama4ForConditionalGeneration", "Llama4ForCausalLM"), confidence=0.8),
+        DetectionRule(architectures=("Llama4ForConditionalGeneration", "Llama4ForCausalLM", "llama4"), confidence=0.8),
     ),
 )
 OLMO3 = part(
@@ -111,15 +113,30 @@ OLMO3 = part(
     gap=1,
     detection=(DetectionRule(template_all=("<function_calls>",), template_none=("<invoke",), confidence=0.8),),
 )
+OLMO3_REASONING = ReasoningPart(
+    name="olmo3",
+    markers=ReasoningMarkers("<think>", "</think>"),
+    replay=ReplayPolicy(keep="none"),
+    switches=TemplateSwitches(),
+    detection=(DetectionRule(template_all=("<function_calls>",), template_any=("<think>", "</think>"), confidence=0.9),),
+    source="documentation of OLMo 3; the prompt opens the block",
+)
 LFM2 = part(
     "lfm2",
-    ListedCalls(wrapper_open="<|tool_call_start|>", wrapper_close="<|tool_call_end|>", bare=False, line_start_in_reasoning=False),
+    ListedCalls(
+        wrapper_open=_LFM2[0],
+        wrapper_close=_LFM2[1],
+        bare=False,
+        json=JsonCalls(opener=_LFM2[0], closer=_LFM2[1], listed=True, separator=","),
+        line_start_in_reasoning=False,
+    ),
     CHATML,
     CHATML_MARKERS,
-    around=("<|tool_call_start|>[", ", ", "]<|tool_call_end|>"),
+    around=(_LFM2[0] + "[", ", ", "]" + _LFM2[1]),
     gap=0,
     detection=(
-        DetectionRule(template_all=("<|tool_call_start|>",), confidence=0.95),
-        DetectionRule(vocab_all=("<|tool_call_start|>", "<|tool_call_end|>"), confidence=0.8),
+        DetectionRule(template_all=_LFM2[:1], confidence=0.95),
+        DetectionRule(vocab_all=_LFM2, confidence=0.8),
+        DetectionRule(architectures=("Lfm2ForCausalLM", "Lfm2MoeForCausalLM", "lfm2", "lfm2moe"), confidence=0.7),
     ),
 )

@@ -17,6 +17,6 @@ REASONING = ReasoningPart(
         ReplaySwitch(variable="preserve_thinking", value=True),
         ReplaySwitch(variable="truncate_history_thinking", value=False),
     ),
-    detection=(DetectionRule(template_any=("<think>", "</think>"), confidence=0.9),),
+    detection=(DetectionRule(template_any=("<think>", "</think>"), confidence=0.8),),
     source="chat templates of Qwen3, Qwen3.6, Qwen3.8 and Nemotron 3",
 )

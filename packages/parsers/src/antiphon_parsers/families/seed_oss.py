@@ -38,7 +38,10 @@ TOOLS = ToolPart(
     call_format=None,
     write_call=write_call,
     write_tools=write_tools,
-    detection=(DetectionRule(template_any=("<seed:tool_call>", "seed:tool_call"), confidence=0.97),),
+    detection=(
+        DetectionRule(template_any=("<seed:tool_call>", "seed:tool_call"), confidence=0.97),
+        DetectionRule(architectures=("SeedOssForCausalLM", "seed_oss"), confidence=0.85),
+    ),
     source="chat template of Seed-OSS",
 )
 REASONING = ReasoningPart(

@@ -11,7 +11,9 @@ REASONING = ReasoningPart(
     switches=TemplateSwitches(allowed=frozenset(("preserve_thinking", "reasoning_effort"))),
     replay_switches=(ReplaySwitch(variable="preserve_thinking", value=True),),
     detection=(
-        DetectionRule(template_any=("<think>",), architectures=("Step3p5ForCausalLM",), confidence=0.97),
+        DetectionRule(
+            template_any=("<think>",), architectures=("Step3p5ForCausalLM", "Step3p7ForConditionalGeneration", "step35"), confidence=0.97
+        ),
         DetectionRule(template_all=("<think>", "<|im_start|>tool_response"), confidence=0.95),
     ),
     source="chat templates of Step-3.5-Flash and Step-3.7-Flash",

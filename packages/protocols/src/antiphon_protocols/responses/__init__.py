@@ -9,6 +9,7 @@ from antiphon_protocols.responses.labels import item_id
 from antiphon_protocols.responses.project import Projector
 from antiphon_protocols.responses.read import ResponsesCall, read, read_compact
 from antiphon_protocols.responses.tools import Target, ToolMap
+from antiphon_protocols.responses.truncation import shortened
 
 __all__ = [
     "ERRORS",
@@ -33,5 +34,6 @@ __all__ = [
     "read_compact",
     "references",
     "response_object",
+    "shortened",
     "socket_error",
 ]

@@ -23,14 +23,19 @@ def message_text(content: wire.Content, path: str) -> str:
 
 
 def output_text(raw: msgspec.Raw, path: str, ignored: list[str]) -> str:
-    """The text of a tool's result. A part that is no text is replaced, and named in `ignored`: an agent that looked at a picture
-    would otherwise never get beyond it. Raises InvalidRequest for what is neither text nor parts."""
+    """The text of a tool's result: of a string, of parts, or of any other JSON as it stands. Raises InvalidRequest for broken parts."""
     text = bytes(raw).decode().strip()
     if text == "null":
         return ""
     if not text.startswith(('"', "[")):
         return text
-    return _text(decode_part(_OUTPUT, raw, path), path, ignored)
+    return parts_text(decode_part(_OUTPUT, raw, path), path, ignored)
+
+
+def parts_text(content: wire.Content, path: str, ignored: list[str]) -> str:
+    """The text of content that a program made. A part that is no text is replaced and named in `ignored`: an agent that looked at a
+    picture would otherwise never get beyond it."""
+    return _text(content, path, ignored)
 
 
 def _text(content: wire.Content, path: str, ignored: list[str] | None) -> str:

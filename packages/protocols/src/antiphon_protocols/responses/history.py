@@ -12,7 +12,7 @@ import msgspec
 from antiphon_protocols.body import decode_part, safe_names
 from antiphon_protocols.history import CallNames, argument_text, input_text, joined, respaced
 from antiphon_protocols.responses import wire
-from antiphon_protocols.responses.content import message_text, output_text
+from antiphon_protocols.responses.content import message_text, output_text, parts_text
 from antiphon_protocols.responses.native import CALL_ITEMS, NativeTool, write_arguments
 from antiphon_protocols.responses.read import COMPACTION_TRIGGER
 from antiphon_protocols.responses.tools import INPUT, Target, Toolbox, definition
@@ -37,6 +37,7 @@ _CUSTOM = msgspec.json.Decoder(wire.CustomCallItem)
 _NATIVE = msgspec.json.Decoder(wire.NativeCallItem)
 _OUTPUT = msgspec.json.Decoder(wire.OutputItem)
 _TOOLS = msgspec.json.Decoder(wire.LoadedToolsItem)
+_AGENT = msgspec.json.Decoder(wire.AgentItem)
 _COMPACTION = msgspec.json.Decoder(wire.CompactionItem)
 _REFERENCE = msgspec.json.Decoder(wire.ReferenceItem)
 _SHELL_OUTPUT = msgspec.json.Decoder(list[dict[str, Any]])
@@ -108,6 +109,11 @@ class HistoryReader:
             else:
                 self._segments.append(TextSegment(text))
 
+    def _agent_message(self, item: msgspec.Raw, path: str) -> None:
+        message = decode_part(_AGENT, item, path)
+        text = parts_text(message.content, f"{path}.content", self.ignored)
+        self._add(UserMessage(f"Message from the agent {message.author}:\n{text}" if message.author else text))
+
     def _reasoning(self, item: msgspec.Raw, path: str) -> None:
         """The text is in the content or in the summary, never new in both. Without text and without a carrier of ours there is nothing."""
         reasoning = decode_part(_REASONING, item, path)
@@ -163,7 +169,7 @@ class HistoryReader:
         self._result(result, text or ("The patch failed." if failed else "Done."), is_error=failed)
 
     def _result(self, result: wire.OutputItem, text: str, *, is_error: bool = False) -> None:
-        known_as = result.call_id or self._call_ids.get(fold(result.id or "")) or result.id or result.name or ""
+        known_as = result.call_id or self._call_ids.get(fold(result.id or "")) or result.name or result.id or ""
         self._add(ToolMessage(known_as, text, self._names.name_of(known_as) or result.name, is_error))
 
     def _search_output(self, item: msgspec.Raw, path: str) -> None:
@@ -216,6 +222,7 @@ def _shell_run(run: dict[str, Any]) -> str:
 
 _READERS: dict[str, Callable[[HistoryReader, msgspec.Raw, str], None]] = {
     "message": HistoryReader._message,
+    "agent_message": HistoryReader._agent_message,
     "reasoning": HistoryReader._reasoning,
     "function_call": HistoryReader._function_call,
     "function_call_output": HistoryReader._output,

@@ -41,11 +41,13 @@ _HEAD = msgspec.json.Decoder(wire.ItemHead)
 
 
 class ResponsesRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """`truncation` "auto" allows the oldest part of the conversation to be left out when all of it does not fit (`truncated`).
-    `argument_streaming` is None unless the request asks."""
+    """`truncation` "auto" allows the oldest part of the conversation to be left out when all of it does not fit (`shortened` does it).
+    `input`: the new items as a store keeps them, those in it that were named by reference in full. `argument_streaming` is None unless
+    the request asks."""
 
     turn: TurnRequest
     call: ResponsesCall
+    input: tuple[msgspec.Raw, ...]
     tools: ToolMap
     truncation: str = "disabled"
     argument_streaming: ArgumentStreaming | None = None
@@ -124,10 +126,18 @@ def ingest(
     return ResponsesRequest(
         turn=turn,
         call=call,
+        input=_resolved(call, stored or {}),
         tools=box.tool_map,
         truncation=request.truncation or "disabled",
         argument_streaming=nvext.argument_streaming if nvext else None,
     )
+
+
+def _resolved(call: ResponsesCall, stored: Mapping[str, msgspec.Raw]) -> tuple[msgspec.Raw, ...]:
+    """A reference that leads to no stored item leads to one the conversation holds already."""
+    heads = ((item, _HEAD.decode(item)) for item in call.input)
+    found = (stored.get(head.id or "") if head.type == REFERENCE else item for item, head in heads)
+    return tuple(item for item in found if item is not None)
 
 
 def _no_effect(request: wire.WireRequest) -> list[str]:

@@ -17,6 +17,9 @@ from antiphon_turns.events import SampledLogprob, SegmentEnd, TokenLogprob
 
 WireEvent = tuple[str, bytes]
 
+_LEAST_LOGPROB = -9999.0
+"""What the vendor sends for a probability of zero; JSON has no infinity."""
+
 
 class Closed(msgspec.Struct, frozen=True):
     """`item` None: nothing of it is shown, and nothing of it has left."""
@@ -308,4 +311,4 @@ def _logprob(sampled: SampledLogprob) -> dict[str, Any]:
 
 
 def _token(token: TokenLogprob) -> dict[str, Any]:
-    return {"token": token.token, "bytes": list(token.token_bytes), "logprob": token.logprob}
+    return {"token": token.token, "bytes": list(token.token_bytes), "logprob": max(token.logprob, _LEAST_LOGPROB)}

@@ -82,6 +82,12 @@ class Projector:
         """The same without framing."""
         return [payload for _, payload in self._events(event)]
 
+    def whole_item(self, item: bytes) -> list[bytes]:
+        """An item that does not come from a segment, without framing; no segment may be open."""
+        rest = b'"output_index":%d,"item":%b' % (len(self._output), item)
+        self._output.append(item)
+        return [self._numbered((f"response.output_item.{step}", rest))[1] for step in ("added", "done")]
+
     def fail(self, error: AntiphonError) -> bytes:
         """The terminal event of a response that failed; nothing may follow it."""
         return _framed(self._fail(error))
@@ -219,7 +225,9 @@ class Projector:
 
     def _turn_end(self, event: TurnEnd) -> list[WireEvent]:
         outcome = _OUTCOMES["max_tokens" if self._withheld else event.stop_reason]
-        if event.resumable and self._options.is_codex and outcome.incomplete == "max_output_tokens":
+        cut = outcome.incomplete == "max_output_tokens" and (event.resumable or self._withheld)
+        if cut and self._options.is_codex:
+            # An incomplete response ends Codex's turn for good; on this form it asks again by itself.
             outcome = Outcome(status="completed", end_turn=False)
         self._outcome = msgspec.structs.replace(outcome, usage=event.usage, nvext=self._outcome.nvext)
         self._over = True
@@ -240,8 +248,14 @@ class Projector:
 
     def _failure(self, error: AntiphonError) -> list[WireEvent]:
         self._outcome = msgspec.structs.replace(self._outcome, status="failed", error=failure(error))
-        self._over = True
+        self._over, self._hot = True, None
         return [self._response_event("failed")]
+
+
+def framed(payload: bytes) -> bytes:
+    """One bare event as the event stream has it."""
+    start = len(b'{"type":"')
+    return sse.event(payload[start : payload.index(b'"', start)].decode(), payload)
 
 
 def _framed(events: list[tuple[str, bytes]]) -> bytes:

@@ -111,6 +111,13 @@ class LoadedToolsItem(msgspec.Struct, frozen=True):
     tools: list[WireTool] = []
 
 
+class AgentItem(msgspec.Struct, frozen=True):
+    """A message of one agent of a session to another (Codex)."""
+
+    author: str | None = None
+    content: Content = None
+
+
 class CompactionItem(msgspec.Struct, frozen=True):
     encrypted_content: str | None = None
 

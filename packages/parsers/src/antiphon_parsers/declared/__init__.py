@@ -1,0 +1,1 @@
+"""Output formats that a model declares itself, in Hugging Face's `response_template`, read into our own grammars."""

@@ -1,0 +1,74 @@
+"""Generated pages are current, and what they say of a field is so."""
+
+import importlib
+import importlib.util
+import json
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from antiphon_turns.errors import UnsupportedFeature
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def field_table() -> ModuleType:
+    """scripts/field_table.py, which is no package."""
+    spec = importlib.util.spec_from_file_location("docs_field_table", ROOT / "scripts" / "field_table.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+FIELDS = field_table()
+SURFACES = [surface for surface in FIELDS.SURFACES if FIELDS.wire_module(surface) is not None]
+LEAST: dict[str, dict[str, Any]] = {
+    "messages": {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]},
+    "chat": {"model": "m", "messages": [{"role": "user", "content": "x"}]},
+    "responses": {"model": "m", "input": "x"},
+    "completions": {"model": "m", "prompt": "x"},
+}
+
+
+def read(surface: str, **fields: Any) -> Any:
+    """The surface's own reading of a small body with these fields."""
+    module = importlib.import_module(f"antiphon_protocols.{surface}")
+    reader = getattr(module, "read", None) or module.ingest
+    return reader(json.dumps({**LEAST[surface], **fields}).encode(), {})
+
+
+def test_the_table_of_fields_is_current() -> None:
+    assert FIELDS.PAGE.read_text("utf-8") == FIELDS.page(), "`make docs` writes it"
+
+
+def test_every_surface_is_in_the_table() -> None:
+    packages = {path.parent.name for path in (ROOT / "packages/protocols/src/antiphon_protocols").glob("*/wire.py")}
+    assert packages == set(SURFACES)
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_what_is_called_refused_is_refused_by_name(surface: str) -> None:
+    for name in FIELDS.refusals(surface):
+        with pytest.raises(UnsupportedFeature) as refused:
+            read(surface, **{name: {"type": "x"}})
+        assert name in refused.value.message
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_what_is_called_accepted_is_taken_without_a_word(surface: str) -> None:
+    for name in FIELDS.wire_module(surface).ACCEPTED:
+        found = read(surface, **{name: {}})
+        assert name not in getattr(found, "turn", found).ignored
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_what_is_called_honoured_is_read_somewhere(surface: str) -> None:
+    folder = ROOT / "packages/protocols/src/antiphon_protocols"
+    code = "".join(path.read_text("utf-8") for path in [*folder.glob("*.py"), *(folder / surface).glob("*.py")] if path.name != "wire.py")
+    unread = {name for name in FIELDS.honoured(surface) if not re.search(rf"\.{name}\b|\"{name}\"", code)}
+    assert unread == set()
