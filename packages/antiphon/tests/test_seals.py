@@ -35,6 +35,12 @@ def opened(value: str, *, by: Seals | None = None, tenant="t", binding=BINDING):
     return (by or seals()).open_ids(value, tenant=tenant, binding=binding)
 
 
+@pytest.mark.parametrize("opening", [None, "", "<think>\n", "\u4f60\u597d" * 100])
+def test_the_opening_comes_back(opening):
+    value = seals().seal_ids(IDS, tag=TAG, index=0, tenant="t", binding=BINDING, opening=opening)
+    assert (list(opened(value).ids), opened(value).opening) == (IDS, opening)
+
+
 def test_what_was_sealed_comes_back_on_another_server():
     found = opened(sealed())
     assert (list(found.ids), found.tag, found.index, found.reason) == (IDS, TAG, 3, None)

@@ -18,6 +18,7 @@ from antiphon_turns import (
     SegmentEnd,
     SegmentStart,
     StopMatcher,
+    TextSegment,
     TurnEnd,
     TurnRequest,
     TurnStart,
@@ -25,6 +26,7 @@ from antiphon_turns import (
     ids,
     stop_reason,
 )
+from antiphon_turns.replay import TurnRecord
 
 # The longest marker that ends reasoning, in tokens of a tokenizer that has none for it.
 MARKER_TOKENS = 32
@@ -33,8 +35,9 @@ MARKER_TOKENS = 32
 class Sealer(Protocol):
     """Makes the carriers of reasoning segments."""
 
-    def carrier(self, tag: str, index: int, token_ids: Sequence[int]) -> str:
-        """The carrier of segment `index`; `token_ids` were sampled since the previous one and end with its closing marker."""
+    def carrier(self, tag: str, index: int, token_ids: Sequence[int], opening: str | None = None) -> str:
+        """The carrier of segment `index`; `token_ids` were sampled since the previous one and end with its closing marker. The first
+        one of a turn gets the `opening` too."""
         ...
 
 
@@ -59,6 +62,7 @@ class TurnDecoder:
         self._assembler = Assembler()
         self._reasoning_open = -1
         self._sealer = sealer
+        self._opening = opening
         self._parsed_tokens = 0
         self._sealed_tokens = 0
         self._dropped: set[int] = set()
@@ -67,6 +71,7 @@ class TurnDecoder:
         self.cached_tokens: int | None = None
         self.output_ids: list[int] = []
         self.done = False
+        self._finished = False
         self.ended_in_call = False
 
     @property
@@ -114,6 +119,7 @@ class TurnDecoder:
         if tail and self._stops.matched is None:
             self._pass(self.parser.feed(tail), events)
         reason = "stop" if self.done else reason
+        self._finished = True
         self._pass(self.parser.finish(reason), events)
         segments = self._assembler.segments
         in_reasoning = bool(segments) and isinstance(segments[-1], ReasoningSegment) and segments[-1].status == "truncated"
@@ -123,6 +129,24 @@ class TurnDecoder:
         self._assembler.push(end)
         events.append(end)
         return events
+
+    def record(self) -> TurnRecord | None:
+        """What was sampled, for the next prompt; None where nothing of it can be told. Before `finish` it ends with the last
+        complete segment. A stray control token is in the ids but not in the text, so such a turn is not told; after a stop string, and
+        behind the one allowed call, the ids say more, or less, than the turn."""
+        segments = list(self._assembler.segments)
+        cut = self._stops.matched is not None or self._call_made or not self._finished
+        if self._stops.matched is not None and segments and isinstance(segments[-1], TextSegment):
+            segments.pop()
+        while segments and segments[-1].status == "truncated" and not isinstance(segments[-1], TextSegment):
+            segments.pop()
+            cut = True
+        if not segments or self._dropped:
+            return None
+        token_ids = self.output_ids
+        if token_ids[-1] in self._model.stop_ids:
+            token_ids = token_ids[:-1]
+        return TurnRecord(turn_tag=self._tag, opening=self._opening, ids=token_ids, segments=tuple(segments), whole=not cut)
 
     def usage(self) -> Usage:
         """Counts so far."""
@@ -164,8 +188,9 @@ class TurnDecoder:
         if self._dropped:
             parsed = [token_id for place, token_id in enumerate(parsed) if place not in self._dropped]
         start, stop = self._sealed_tokens, self._marker_end(parsed)
+        opening = None if start else self._opening
         self._sealed_tokens = stop
-        return self._sealer.carrier(self._tag, end.index, parsed[start:stop])
+        return self._sealer.carrier(self._tag, end.index, parsed[start:stop], opening)
 
     def _marker_end(self, parsed: list[int]) -> int:
         """How many ids reach to the end of the marker that has just closed reasoning. A token counts for the segment its last

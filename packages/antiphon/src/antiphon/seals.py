@@ -3,10 +3,11 @@
 A seal rides on each complete reasoning segment. It holds the ids sampled since the previous seal up to and including the
 segment's closing marker; where a call ends the reasoning, up to the last token before the call's opening marker. Layout::
 
-    base64url( format 1 | key id 4 | binding 4 | nonce 12 | AES-256-GCM( tag 10 | index | id | id ... ) 16 more )
+    base64url( format 1 | key id 4 | binding 4 | nonce 12 | AES-256-GCM( tag 10 | index | size | opening | id | id ... ) 16 more )
 
 `binding` is a digest of family and tokenizer, there only to tell another model's seal from a damaged one. Both are, with
-format and tenant, associated data of the cipher, so nothing opens for another tenant or model. Numbers are varints.
+format and tenant, associated data of the cipher, so nothing opens for another tenant or model. `opening` (UTF-8, `size` bytes) is
+what the prompt held behind the assistant header, in a turn's first seal. Numbers are varints.
 What does not open is ignored, never an error: clients mix turns of several servers in one history.
 """
 
@@ -70,12 +71,14 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """What a carrier held: the ids of segment `index` of turn `tag`, or None and the reason."""
+    """What a carrier held: the ids of segment `index` of turn `tag`, or None and the reason. `opening` is the prompt's end behind the
+    assistant header, None but in the first seal of a turn."""
 
     ids: "array[int] | None"
     reason: Reason | None = None
     tag: str = ""
     index: int = 0
+    opening: str | None = None
 
 
 class Seals:
@@ -89,10 +92,13 @@ class Seals:
         self._memo: OrderedDict[tuple[str, bytes, str], Opened] = OrderedDict()
         self._memo_ids = 0
 
-    def seal_ids(self, token_ids: Sequence[int], *, tag: str, index: int, tenant: str, binding: Binding) -> str:
+    def seal_ids(self, token_ids: Sequence[int], *, tag: str, index: int, tenant: str, binding: Binding, opening: str | None = None) -> str:
         """The carrier of a segment, with the seal of its ids in it; a bare one where the seal would be too long."""
         body = bytearray(base64.b32decode(tag.upper()))
         _put_varint(body, index)
+        spelled = b"" if opening is None else opening.encode("utf-8", "surrogatepass")
+        _put_varint(body, 0 if opening is None else len(spelled) + 1)
+        body += spelled
         for token_id in token_ids:
             _put_varint(body, token_id)
         associated = _fields(tenant, binding.family, binding.fingerprint)
@@ -100,7 +106,7 @@ class Seals:
         if len(seal) > MAX_SEAL_CHARACTERS:
             return ids.carrier(tag, index)
         carrier = ids.carrier(tag, index, seal)
-        self._remember((tenant, binding.digest, carrier), Opened(array("I", token_ids), tag=tag, index=index))
+        self._remember((tenant, binding.digest, carrier), Opened(array("I", token_ids), tag=tag, index=index, opening=opening))
         return carrier
 
     def open_ids(self, carrier: str, *, tenant: str, binding: Binding) -> Opened:
@@ -134,15 +140,18 @@ class Seals:
         body = self._decrypt(seal, IDS_FORMAT, associated, binding.digest)
         if not isinstance(body, bytes):
             return Opened(None, body)
-        numbers = _read_varints(body, _TAG_BYTES)
-        if not numbers:
+        index, at = _read_varint(body, _TAG_BYTES)
+        size, at = _read_varint(body, at)
+        start = at + max(size - 1, 0)
+        token_ids = _read_varints(body, start)
+        if token_ids is None or start > len(body):
             return Opened(None, "damaged")
-        if (base64.b32encode(body[:_TAG_BYTES]).decode().lower(), numbers[0]) != named:
+        if (base64.b32encode(body[:_TAG_BYTES]).decode().lower(), index) != named:
             return Opened(None, "moved")
-        token_ids = numbers[1:]
+        opening = body[at:start].decode("utf-8", "surrogatepass") if size else None
         if any(token_id >= binding.vocab_size or token_id in binding.refused for token_id in token_ids):
             return Opened(None, "bad_tokens")
-        return Opened(array("I", token_ids), tag=named[0], index=named[1])
+        return Opened(array("I", token_ids), tag=named[0], index=named[1], opening=opening)
 
     def _encrypt(self, form: bytes, digest: bytes, body: bytes, associated: bytes) -> str:
         nonce = self._random_bytes(NONCE_BYTES)
@@ -180,13 +189,14 @@ class TurnSealer:
         self._binding = binding
         self._tenant = tenant
 
-    def carrier(self, tag: str, index: int, token_ids: Sequence[int]) -> str:
-        """The carrier of reasoning segment `index`; `token_ids` were sampled since the previous one."""
+    def carrier(self, tag: str, index: int, token_ids: Sequence[int], opening: str | None = None) -> str:
+        """The carrier of reasoning segment `index`; `token_ids` were sampled since the previous one. The turn's first one gets
+        the opening."""
         allowed = token_ids
         if not self._binding.refused.isdisjoint(token_ids):
             # A stray control token was dropped from the text too; with it inside, the seal would never be used.
             allowed = [token_id for token_id in token_ids if token_id not in self._binding.refused]
-        return self._seals.seal_ids(allowed, tag=tag, index=index, tenant=self._tenant, binding=self._binding)
+        return self._seals.seal_ids(allowed, tag=tag, index=index, tenant=self._tenant, binding=self._binding, opening=opening)
 
     def open(self, carrier: str) -> Opened:
         """What a carrier that a client sent back holds."""
@@ -211,8 +221,21 @@ def _put_varint(out: bytearray, number: int) -> None:
     out.append(number)
 
 
-def _read_varints(data: bytes, at: int) -> list[int]:
-    """All numbers from `at` on; empty where the bytes do not end with one, or hold one of more than 32 bits."""
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number at `at` and the place behind it. What was sealed here is well formed: the cipher vouches for it."""
+    number = shift = 0
+    while at < len(data):
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            break
+    return number, at
+
+
+def _read_varints(data: bytes, at: int) -> list[int] | None:
+    """All numbers from `at` on; None where the bytes do not end with one, or hold one of more than 32 bits."""
     numbers: list[int] = []
     number = shift = 0
     for byte in data[at:]:
@@ -221,10 +244,10 @@ def _read_varints(data: bytes, at: int) -> list[int]:
             shift += 7
             continue
         if byte & 0x80 or number > 0xFFFF_FFFF:
-            return []
+            return None
         numbers.append(number)
         number = shift = 0
-    return [] if shift else numbers
+    return None if shift else numbers
 
 
 def _unbase64(text: str) -> bytes | None:
