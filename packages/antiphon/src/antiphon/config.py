@@ -49,7 +49,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     aliases: Annotated[
         list[str],
         Meta(
-            description="PATTERN or PATTERN=MODEL: further names to answer to; '*' for all. May be given again and again.",
+            description="PATTERN or PATTERN=MODEL: a further name to answer to; '*' for all. Repeatable.",
             extra={**CATALOG, "flag": "--alias", "alias": "--model-alias"},
         ),
     ] = []

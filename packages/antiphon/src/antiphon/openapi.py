@@ -11,7 +11,7 @@ _TEXT: dict[str, str] = {
     "/v1/messages": "Anthropic Messages: one turn, streamed (`stream: true`) or whole.",
     "/v1/messages/count_tokens": "Exact number of prompt tokens the same /v1/messages request would have.",
     "/v1/chat/completions": "OpenAI Chat Completions: one turn, streamed (`stream: true`) or whole.",
-    "/v1/models": "The served model, in OpenAI's, Anthropic's or Codex's catalog shape.",
+    "/v1/models": "The served model and its plain aliases, for OpenAI's, Anthropic's and Codex's clients.",
     "/v1/models/{model_id}": "One model; ids may contain slashes.",
     "/health": "200 when a turn could start now, else 503.",
     "/openapi.json": "This document.",
@@ -60,6 +60,14 @@ _BODIES: dict[str, dict[str, Any]] = {
     },
 }
 
+_QUERIES: dict[str, dict[str, Any]] = {
+    "/v1/models": {
+        "limit": {"type": "integer", "minimum": 1, "maximum": 1000},
+        "after_id": {"type": "string"},
+        "before_id": {"type": "string"},
+    },
+}
+
 
 def openapi_document(routes: Iterable[tuple[str, set[str]]]) -> bytes:
     """OpenAPI 3.1 as JSON for the routes that are really mounted."""
@@ -72,6 +80,8 @@ def openapi_document(routes: Iterable[tuple[str, set[str]]]) -> bytes:
                 "summary": _TEXT[path],
                 "responses": {"200": {"description": "Success"}, "default": {"description": "The surface's own error envelope"}},
             }
+            if path in _QUERIES:
+                operation["parameters"] = [{"name": name, "in": "query", "schema": schema} for name, schema in _QUERIES[path].items()]
             if "{model_id}" in path:
                 operation["parameters"] = [{"name": "model_id", "in": "path", "required": True, "schema": {"type": "string"}}]
             if path in _BODIES:
