@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from antiphon import __version__
-from antiphon.config import Settings, is_file_only, read_config_file
+from antiphon.config import Settings, flag_of, is_file_only, read_config_file
 from antiphon.launch_cli import LaunchCommand, launch_command
 from antiphon_turns.errors import ConfigError
 
@@ -127,7 +127,7 @@ def _serve_parameters() -> Iterator[inspect.Parameter]:
         kind, meta = get_args(hints[field.name])
         if is_file_only(field.name):
             continue
-        flag = meta.extra.get("flag", f"--{field.name.replace('_', '-')}")
+        flag = flag_of(field.name)
         names = [f"{flag}/--no-{flag.removeprefix('--')}" if kind is bool else flag]
         names += [meta.extra["alias"]] if "alias" in meta.extra else []
         option = typer.Option(

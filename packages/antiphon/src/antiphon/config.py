@@ -50,7 +50,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     aliases: Annotated[
         list[str],
         Meta(
-            description="PATTERN or PATTERN=MODEL: further names to answer to; '*' for all. May be given again and again.",
+            description="PATTERN or PATTERN=MODEL: a further name to answer to; '*' for all. Repeatable.",
             extra={**CATALOG, "flag": "--alias", "alias": "--model-alias"},
         ),
     ] = []
@@ -159,5 +159,15 @@ def read_config_file(path: Path | None) -> dict[str, Any]:
 
 def is_file_only(field: str) -> bool:
     """Whether a setting has no flag: a table can only stand in a file."""
-    hints = get_type_hints(Settings, include_extras=True)
-    return bool(get_args(hints[field])[1].extra.get("file_only"))
+    return bool(_extra(field).get("file_only"))
+
+
+def flag_of(field: str) -> str:
+    """A setting's flag: its name, or the one its `Meta` gives."""
+    return str(_extra(field).get("flag", f"--{field.replace('_', '-')}"))
+
+
+def _extra(field: str) -> dict[str, Any]:
+    """What a field's `Meta` says for the command line."""
+    extra: dict[str, Any] = get_args(get_type_hints(Settings, include_extras=True)[field])[1].extra
+    return extra

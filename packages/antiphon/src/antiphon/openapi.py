@@ -17,7 +17,7 @@ _TEXT: dict[str, str] = {
     "/v1/responses/{response_id}/input_items": "The input items of a stored response, by page.",
     "/v1/responses/compact": "A conversation as one compaction item.",
     "/v1/responses/input_tokens": "Exact number of prompt tokens the same /v1/responses request would have.",
-    "/v1/models": "The served model, in OpenAI's, Anthropic's or Codex's catalog shape.",
+    "/v1/models": "The served model and its plain aliases, for OpenAI's, Anthropic's and Codex's clients.",
     "/v1/models/{model_id}": "One model; ids may contain slashes.",
     "/health": "200 when a turn could start now, else 503.",
     "/openapi.json": "This document.",
@@ -89,6 +89,14 @@ _BODIES: dict[str, dict[str, Any]] = {
     },
 }
 
+_QUERIES: dict[str, dict[str, Any]] = {
+    "/v1/models": {
+        "limit": {"type": "integer", "minimum": 1, "maximum": 1000},
+        "after_id": {"type": "string"},
+        "before_id": {"type": "string"},
+    },
+}
+
 
 def openapi_document(routes: Iterable[tuple[str, set[str]]]) -> bytes:
     """OpenAPI 3.1 as JSON for the routes that are really mounted."""
@@ -101,9 +109,12 @@ def openapi_document(routes: Iterable[tuple[str, set[str]]]) -> bytes:
                 "summary": _TEXT[path],
                 "responses": {"200": {"description": "Success"}, "default": {"description": "The surface's own error envelope"}},
             }
-            for place, name in _PARAMETERS.items():
-                if place in path:
-                    operation["parameters"] = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}}]
+            parameters = [
+                {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for place, name in _PARAMETERS.items() if place in path
+            ]
+            parameters += [{"name": name, "in": "query", "schema": schema} for name, schema in _QUERIES.get(path, {}).items()]
+            if parameters:
+                operation["parameters"] = parameters
             if path in _BODIES and method == "POST":
                 operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": _BODIES[path]}}}
             operations[method.lower()] = operation
