@@ -16,8 +16,8 @@ SAFE_CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MARKUP = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<function=", "</function>", "<parameter=", "</parameter>")
 # A gap that only a token's own time explains is at least this part of it.
 _OF_A_TOKEN = 0.4
-# Tokens; the largest block of a prefix cache.
-_BLOCK = 256
+# Tokens; the blocks of prefix caches are no larger.
+_BLOCK = 64
 
 
 def said(exchange: Exchange) -> Saying:
@@ -134,6 +134,7 @@ def cached(exchange: Exchange, tokens: Any, prompt: int, at_least: int) -> None:
     """Tokens of an already seen prefix are reported as cached; a cache works in blocks, so some may be missing."""
     answered(exchange)
     known(tokens, "the server reported no cached tokens for a prompt that continues one it has just seen")
+    known(at_least > 2 * _BLOCK, f"a prompt of {at_least} tokens is too short to tell")
     require(type(tokens) is int and 0 <= tokens <= prompt, f"{tokens!r} cached tokens of a prompt of {prompt}")
     require(tokens >= at_least - _BLOCK, f"{tokens} cached tokens, though the prompt continues one of {at_least}: the prefix moved")
 

@@ -46,6 +46,9 @@ def show(run: Run, console: Console) -> None:
         if rows:
             table.add_section()
             table.add_row("", "", f"[bold]{surface}[/]")
+        if len({verdict for _, verdict in rows}) == 1 and rows and rows[0][1].outcome == "undecided":
+            table.add_row(f"{letter}..", _MARKS["undecided"], f"{len(rows)} checks: {_plain(rows[0][1].detail)}")
+            continue
         for check, verdict in rows:
             table.add_row(check.id, _MARKS[verdict.outcome], _what(check, verdict))
     console.print(table)
