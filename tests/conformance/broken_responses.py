@@ -197,6 +197,8 @@ BREAKAGES: dict[str, Breakage] = {
     "R35": late_calls,
     "R36": comments,
     "R37": body(lambda found: found.update(status="failed") if "status" in found else None),
+    "R38": when(has("parallel_tool_calls", False), usage(put(output_tokens=9_999))),
+    "R59": refuse(spells("web_search")),
     "R50": refuse(has("client_metadata")),
     "R51": refuse(spells("function_call_output")),
     "R52": refuse(lambda found: bare(found, "reasoning", "id") and "bm90" not in repr(found)),

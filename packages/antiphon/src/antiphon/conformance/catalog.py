@@ -102,8 +102,8 @@ def claude_list(exchange: Exchange) -> None:
 )
 def codex_list(exchange: Exchange) -> None:
     entries(exchange)
-    models = exchange.json()["models"]
-    require(models, "`models` is empty")
+    models = exchange.json().get("models")
+    require(models, "the body has no `models`")
     for model in models:
         for key in ("slug", "display_name"):
             require(isinstance(model[key], str) and model[key], f"{key} is {model[key]!r}")
@@ -124,7 +124,9 @@ def codex_list(exchange: Exchange) -> None:
     asks=("k.models.codex",),
 )
 def codex_values(exchange: Exchange) -> None:
-    for model in answered(exchange).json()["models"]:
+    models = answered(exchange).json().get("models")
+    known(models, "the body has no `models`")
+    for model in models:
         require(model["shell_type"] in _SHELLS, f"shell_type is {model['shell_type']!r}")
         require(model["visibility"] in _VISIBILITIES, f"visibility is {model['visibility']!r}")
         policy = model["truncation_policy"]
@@ -184,7 +186,8 @@ def one_model_anthropic(listed: Exchange, exchange: Exchange) -> None:
 )
 def unknown_model(exchange: Exchange) -> None:
     answered(exchange, 404)
-    require(exchange.json()["error"]["message"], "the error has no message")
+    error = exchange.json().get("error")
+    require(isinstance(error, dict) and error.get("message"), f"the body has no error object with a message: {exchange.excerpt()}")
 
 
 @check(

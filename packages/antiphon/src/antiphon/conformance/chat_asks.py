@@ -131,6 +131,7 @@ ASKS = (
     _turn("c.limit.old", "long", max_completion_tokens=None, max_tokens=20, stream=False),
     _turn("c.cut", "cut", max_completion_tokens=60, tools=tools()),
     _turn("c.stop", "stopped", stop=["never", sayings.STOP_STRING]),
+    _turn("c.stop.thinking", "stop_named", stop=["never", sayings.STOP_STRING]),
     _turn("c.none", "call", tools=tools(), tool_choice="none"),
     _turn("c.required", "call", tools=tools(), tool_choice="required"),
     _turn("c.named", "zero", tools=tools(), tool_choice={"type": "function", "function": {"name": sayings.TIME}}),
@@ -154,7 +155,8 @@ ASKS = (
     _shaped("c.broken", _past_call('{"command": "ls'), tools=tools()),
     _shaped("c.null", _past_call("null"), tools=tools()),
     _turn("c.refs", tools=[_function("paint", "Paints.", REFERENCED)]),
-    _turn("c.pi", store=False, reasoning_effort="medium", no_such_field_2031=True),
+    _turn("c.pi", store=False, reasoning_effort="medium"),
+    _turn("c.unknown", no_such_field_2031=True),
     Ask(
         name="c.legacy",
         saying="text",

@@ -121,10 +121,21 @@ def references(exchange: Exchange) -> None:
 
 @check(
     "C60",
-    "fields of other vendors and unknown ones are accepted",
-    why="pi sends store and reasoning_effort; one 400 is fatal",
+    "the body of pi is accepted",
+    why="it sends store and reasoning_effort; one 400 is fatal",
     breaks=(PI,),
     asks=("c.pi",),
+)
+def pi_body(exchange: Exchange) -> None:
+    accepted(exchange)
+
+
+@check(
+    "C61",
+    "fields nobody knows are accepted",
+    why="clients grow fields faster than servers; one 400 ends the session",
+    breaks=(EVERYONE,),
+    asks=("c.unknown",),
 )
 def unknown_fields(exchange: Exchange) -> None:
     accepted(exchange)

@@ -6,9 +6,21 @@ import msgspec
 
 from antiphon.conformance.chat_read import deltas, finish, pieces, usage
 from antiphon.conformance.exchange import Exchange, answered
-from antiphon.conformance.judging import cut, dispatched, fits_schema, kept_alive, missing, no_call, no_markup, one_call, said
+from antiphon.conformance.judging import (
+    cut,
+    dispatched,
+    ended_early,
+    fits_schema,
+    forced_call,
+    kept_alive,
+    missing,
+    no_call,
+    no_markup,
+    one_call,
+    said,
+)
 from antiphon.conformance.pieces import calls, joined, meanings
-from antiphon.conformance.sayings import RUN, TIME
+from antiphon.conformance.sayings import TIME
 from antiphon.conformance.verdict import EVERYONE, OPENCLAW, OPENCODE, PI, SDK_OPENAI, Check, checker, equal, known, require
 
 CHECKS: list[Check] = []
@@ -99,8 +111,8 @@ def length(*exchanges: Exchange) -> None:
 
 @check(
     "C26",
-    "a stop string ends the text before it, not the reasoning",
-    why="the answer would be missing",
+    "a stop string ends the text before it",
+    why="what stands behind it was not wanted",
     breaks=(SDK_OPENAI,),
     asks=("c.stop",),
 )
@@ -108,6 +120,17 @@ def stop_string(exchange: Exchange) -> None:
     said(exchange)
     equal(joined(pieces(exchange), "text"), "Answerone.", "the text before the stop")
     equal(finish(exchange), "stop", "the finish reason")
+
+
+@check(
+    "C42",
+    "a stop string within reasoning stops nothing",
+    why="the answer would be missing",
+    breaks=(SDK_OPENAI,),
+    asks=("c.stop.thinking",),
+)
+def stop_in_reasoning(exchange: Exchange) -> None:
+    _parts(exchange)
 
 
 @check(
@@ -131,26 +154,34 @@ def choice_none(exchange: Exchange) -> None:
 
 @check("C29", "tool_choice required: a call comes", why="callers index into the calls", breaks=(SDK_OPENAI,), asks=("c.required",))
 def choice_required(exchange: Exchange) -> None:
-    one_call(exchange, pieces(exchange))
+    forced_call(exchange, pieces(exchange))
 
 
 @check("C30", "tool_choice function: that one is called", why="callers read its arguments unseen", breaks=(SDK_OPENAI,), asks=("c.named",))
 def choice_named(exchange: Exchange) -> None:
-    one_call(exchange, pieces(exchange), TIME)
+    forced_call(exchange, pieces(exchange), TIME)
 
 
 @check(
     "C31",
-    "parallel_tool_calls false: generation ends after the first call",
+    "parallel_tool_calls false: one call comes",
     why="only one is answered",
     breaks=(SDK_OPENAI,),
+    asks=("c.single",),
+)
+def one_at_a_time(single: Exchange) -> None:
+    one_call(single, pieces(answered(single)))
+
+
+@check(
+    "C43",
+    "the same: generation ends with the first call",
+    why="what is generated and thrown away costs time and tokens",
+    breaks=(EVERYONE,),
     asks=("c.single", "c.parallel"),
 )
-def one_at_a_time(single: Exchange, parallel: Exchange) -> None:
-    one_call(single, pieces(answered(single)), RUN)
-    if single.said is not None:
-        spent, whole = usage(single)["completion_tokens"], usage(answered(parallel))["completion_tokens"]
-        require(spent < whole, "the second call was generated and thrown away")
+def ends_with_the_call(single: Exchange, parallel: Exchange) -> None:
+    ended_early(single, parallel, usage(answered(single))["completion_tokens"], usage(answered(parallel))["completion_tokens"])
 
 
 @check(

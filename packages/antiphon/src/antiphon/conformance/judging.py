@@ -51,16 +51,30 @@ def no_call(exchange: Exchange, found: Sequence[Piece]) -> None:
     require(not calls(found), f"a call of {', '.join(piece.name for piece in calls(found))} came")
 
 
-def one_call(exchange: Exchange, found: Sequence[Piece], name: str | None = None) -> Piece:
-    """The only call there is, of the tool that had to be called."""
+def ended_early(single: Exchange, parallel: Exchange, spent: int, whole: int) -> None:
+    """A turn held to one call cost less than the same turn with two."""
+    said(single)
+    said(parallel)
+    require(spent < whole, "the second call was generated and thrown away")
+
+
+def forced_call(exchange: Exchange, found: Sequence[Piece], name: str | None = None) -> None:
+    """A call came, whatever the model wished; of the tool that had to be called."""
+    answered(exchange)
+    require(calls(found), "no call came, though one was forced")
+    if name is not None:
+        equal({piece.name for piece in calls(found)}, {name}, "the called tools")
+    for piece in calls(found):
+        arguments_of(piece)
+
+
+def one_call(exchange: Exchange, found: Sequence[Piece]) -> None:
+    """There is only one call."""
     answered(exchange)
     if not calls(found):
         raise missing(exchange, "no call came")
     equal(len(calls(found)), 1, "the number of calls")
-    if name is not None:
-        equal(calls(found)[0].name, name, "the called tool")
     arguments_of(calls(found)[0])
-    return calls(found)[0]
 
 
 def cut(exchange: Exchange, found: Sequence[Piece], key: str) -> None:
@@ -112,10 +126,8 @@ def dispatched(exchange: Exchange, whole_at: float | None, next_at: float | None
         raise missing(exchange, "nothing came behind the call")
     token = saying.delay_ms / 1000
     gap, lead = next_at - whole_at, ended_at - whole_at
-    require(
-        gap >= _OF_A_TOKEN * token,
-        f"the call was complete {1000 * gap:.0f} ms before the text behind it, {1000 * lead:.0f} ms before the end",
-    )
+    when = f"{1000 * gap:.0f} ms before" if gap >= 0 else f"{-1000 * gap:.0f} ms behind"
+    require(gap >= _OF_A_TOKEN * token, f"the call was whole {when} the text that follows it, {1000 * lead:.0f} ms before the end")
 
 
 def kept_alive(exchange: Exchange, allowed: float, arrivals: Sequence[float], what: str) -> None:

@@ -151,6 +151,7 @@ ASKS = (
     _turn("m.cut", "cut", max_tokens=60, tools=tools()),
     _turn("m.stop", "stopped", stop_sequences=["never", sayings.STOP_STRING]),
     _turn("m.stop.unary", "stopped", stop_sequences=["never", sayings.STOP_STRING], stream=False),
+    _turn("m.stop.thinking", "stop_named", stop_sequences=["never", sayings.STOP_STRING]),
     _turn("m.none", "call", tools=tools(), tool_choice={"type": "none"}),
     _turn("m.any", "call", tools=tools(), tool_choice={"type": "any"}),
     _turn("m.named", "zero", tools=tools(), tool_choice={"type": "tool", "name": sayings.TIME}),

@@ -3,9 +3,9 @@
 import re
 
 from antiphon.conformance.exchange import Exchange, answered
-from antiphon.conformance.judging import accepted, cached, order, said, same_count
+from antiphon.conformance.judging import accepted, cached, missing, said, same_count
 from antiphon.conformance.messages_read import pieces, prompt_tokens, usage
-from antiphon.conformance.pieces import joined
+from antiphon.conformance.pieces import calls, joined
 from antiphon.conformance.verdict import (
     CLAUDE_CODE,
     EVERYONE,
@@ -31,7 +31,7 @@ def refused(exchange: Exchange, status: int, kind: str) -> str:
         exchange.headers.get("content-type", "").startswith("application/json"), f"an error is {exchange.headers.get('content-type')!r}"
     )
     body = exchange.json()
-    equal(body["type"], "error", "the type of the body")
+    require(body.get("type") == "error" and isinstance(body.get("error"), dict), f"not the vendor's envelope: {exchange.excerpt()}")
     equal(body["error"]["type"], kind, "the error's type")
     require(body["error"]["message"], "the error has no message")
     return str(body["error"]["message"])
@@ -46,8 +46,8 @@ def refused(exchange: Exchange, status: int, kind: str) -> str:
 )
 def claude_code_body(exchange: Exchange) -> None:
     accepted(exchange)
-    if exchange.said is not None:
-        order(exchange, pieces(exchange))
+    if not calls(pieces(exchange)):
+        raise missing(exchange, "no call came")
 
 
 @check(

@@ -1,10 +1,23 @@
 """Checks of Messages turns: order, stop reasons, choices, thinking, timing."""
 
 from antiphon.conformance.exchange import Exchange, answered
-from antiphon.conformance.judging import cut, dispatched, fits_schema, kept_alive, missing, no_call, no_markup, one_call, order, said
+from antiphon.conformance.judging import (
+    cut,
+    dispatched,
+    ended_early,
+    fits_schema,
+    forced_call,
+    kept_alive,
+    missing,
+    no_call,
+    no_markup,
+    one_call,
+    order,
+    said,
+)
 from antiphon.conformance.messages_read import blocks, content, pieces, stop, usage
 from antiphon.conformance.pieces import calls, joined, meanings
-from antiphon.conformance.sayings import RUN, STOP_STRING, TIME
+from antiphon.conformance.sayings import STOP_STRING, TIME
 from antiphon.conformance.verdict import CLAUDE_CODE, EVERYONE, OPENCLAW, OPENCODE, PI, SDK_ANTHROPIC, Check, checker, equal, require
 
 CHECKS: list[Check] = []
@@ -107,7 +120,7 @@ def stop_sequence(*exchanges: Exchange) -> None:
     "a stop sequence within thinking stops nothing",
     why="the answer would be missing",
     breaks=(SDK_ANTHROPIC,),
-    asks=("m.stop",),
+    asks=("m.stop.thinking",),
 )
 def stop_in_thinking(exchange: Exchange) -> None:
     said(exchange)
@@ -136,29 +149,36 @@ def choice_none(exchange: Exchange) -> None:
 
 @check("M30", "tool_choice any: a call comes", why="callers index into the calls", breaks=(SDK_ANTHROPIC,), asks=("m.any",))
 def choice_any(exchange: Exchange) -> None:
-    one_call(exchange, pieces(exchange))
+    forced_call(exchange, pieces(exchange))
     _ends(exchange, "tool_use")
 
 
 @check("M31", "tool_choice tool: that tool is called", why="callers read its arguments unseen", breaks=(SDK_ANTHROPIC,), asks=("m.named",))
 def choice_named(exchange: Exchange) -> None:
-    one_call(exchange, pieces(exchange), TIME)
+    forced_call(exchange, pieces(exchange), TIME)
     _ends(exchange, "tool_use")
 
 
 @check(
     "M32",
-    "disable_parallel_tool_use: generation ends after the first call",
+    "disable_parallel_tool_use: one call comes",
     why="a caller that runs one call at a time answers only one",
     breaks=(SDK_ANTHROPIC,),
+    asks=("m.single",),
+)
+def one_at_a_time(single: Exchange) -> None:
+    one_call(single, pieces(answered(single)))
+
+
+@check(
+    "M41",
+    "the same: generation ends with the first call",
+    why="what is generated and thrown away costs time and tokens",
+    breaks=(EVERYONE,),
     asks=("m.single", "m.parallel"),
 )
-def one_at_a_time(single: Exchange, parallel: Exchange) -> None:
-    one_call(single, pieces(answered(single)), RUN)
-    if single.said is not None:
-        require(
-            usage(single)["output_tokens"] < usage(answered(parallel))["output_tokens"], "the second call was generated and thrown away"
-        )
+def ends_with_the_call(single: Exchange, parallel: Exchange) -> None:
+    ended_early(single, parallel, usage(answered(single))["output_tokens"], usage(answered(parallel))["output_tokens"])
 
 
 @check(

@@ -15,6 +15,7 @@ from antiphon_turns.errors import ConfigError
 
 START_SECONDS = 30.0
 STOP_SECONDS = 5.0
+ANSWER_SECONDS = 1.0
 # Keep-alives leave this often, well within the silence that is allowed.
 KEEPALIVES_IN_SILENCE = 3
 
@@ -62,9 +63,10 @@ async def _started(process: asyncio.subprocess.Process, port: int) -> None:
     while asyncio.get_running_loop().time() < deadline:
         if process.returncode is not None:
             raise ConfigError(f"the server of the run ended with status {process.returncode}")
-        with contextlib.suppress(OSError):
-            if await _healthy(port):
-                return
+        with contextlib.suppress(OSError):  # a time-out is one
+            async with asyncio.timeout(ANSWER_SECONDS):
+                if await _healthy(port):
+                    return
         await asyncio.sleep(0.1)
     raise ConfigError(f"the server of the run was not up within {START_SECONDS:.0f} s")
 
@@ -72,10 +74,11 @@ async def _started(process: asyncio.subprocess.Process, port: int) -> None:
 async def _healthy(port: int) -> bool:
     """The port is bound before the model is loaded, so an open connection alone says little."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-    line = await reader.readline()
-    writer.close()
-    return b" 200 " in line
+    try:
+        writer.write(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        return b" 200 " in await reader.readline()
+    finally:
+        writer.close()
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

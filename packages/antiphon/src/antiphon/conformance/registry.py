@@ -24,7 +24,7 @@ from antiphon.conformance.verdict import Check, Verdict
 from antiphon_turns.errors import ConfigError
 
 SURFACES = {"M": "Messages", "R": "Responses", "C": "Chat Completions", "K": "Catalog", "X": "All surfaces"}
-CHECKS: tuple[Check, ...] = (
+_ALL: tuple[Check, ...] = (
     *messages_stream.CHECKS,
     *messages_turns.CHECKS,
     *messages_requests.CHECKS,
@@ -37,6 +37,7 @@ CHECKS: tuple[Check, ...] = (
     *catalog.CHECKS,
     *cross.CHECKS,
 )
+CHECKS = tuple(sorted(_ALL, key=lambda check: ([*SURFACES].index(check.id[0]), check.id)))
 ASKS: Mapping[str, Ask] = {ask.name: ask for ask in (*messages_asks.ASKS, *responses_asks.ASKS, *chat_asks.ASKS, *catalog.ASKS)}
 # A surface whose plainest request has one of these statuses is not there.
 _ABSENT = (404, 405, 501)

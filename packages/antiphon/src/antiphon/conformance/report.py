@@ -112,24 +112,5 @@ def list_markdown(checks: Sequence[Check]) -> str:
     return "\n".join(lines)
 
 
-def results_markdown(runs: Sequence[tuple[str, Run]]) -> str:
-    """Several servers side by side: the counts, then every check that is not a pass everywhere."""
-    lines = ["| | " + " | ".join(name for name, _ in runs) + " |", "|---|" + "---|" * len(runs)]
-    for outcome, word in (("pass", "passed"), ("fail", "failed"), ("undecided", "undecided")):
-        lines.append(f"| **{word}** | " + " | ".join(str(run.counts()[outcome]) for _, run in runs) + " |")
-    verdicts = [{check.id: verdict for check, verdict in run.decided} for _, run in runs]
-    for check, _ in runs[0][1].decided:
-        row = [found.get(check.id, Verdict("undecided", "not run")) for found in verdicts]
-        if any(verdict.outcome != "pass" for verdict in row):
-            lines.append(f"| {check.id} {_cell(check.title)} | " + " | ".join(_outcome(verdict) for verdict in row) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def _outcome(verdict: Verdict) -> str:
-    if verdict.outcome == "pass":
-        return "pass"
-    return f"**{verdict.outcome}**: {_cell(verdict.detail)}" if verdict.outcome == "fail" else f"undecided: {_cell(verdict.detail)}"
-
-
 def _cell(text: str) -> str:
     return "".join(char if char.isprintable() else " " for char in text).replace("|", "\\|").replace("<", "&lt;")

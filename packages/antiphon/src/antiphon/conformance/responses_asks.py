@@ -12,8 +12,8 @@ from antiphon.conformance.verdict import known
 PATH = "/v1/responses"
 ENCRYPTED = "reasoning.encrypted_content"
 TALK = [
-    {"role": "user", "content": "What is it?"},
-    {"role": "assistant", "content": [{"type": "output_text", "text": "It is a test."}]},
+    {"type": "message", "role": "user", "content": "What is it?"},
+    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "It is a test."}]},
 ]
 PATCH_TOOL = {
     "type": "custom",
@@ -138,7 +138,7 @@ def _codex(scene: Scene) -> Request:
     fields = {
         "max_output_tokens": None,
         "input": [{**developer, "id": "msg_dev1"}, {**user(scene.say("call")), "id": "msg_user1"}],
-        "tools": [*tools(), _namespace(), {"type": "web_search", "external_web_access": True}],
+        "tools": [*tools(), _namespace()],
         "tool_choice": "auto",
         "parallel_tool_calls": True,
         "include": [ENCRYPTED],
@@ -150,7 +150,12 @@ def _codex(scene: Scene) -> Request:
     return Request(path=PATH, headers=headers, body=_body(scene, "call", fields))
 
 
-_FOREIGN = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Elsewhere."}], "encrypted_content": "bm90LW91cnM="}
+_FOREIGN = {
+    "id": "rs_elsewhere",
+    "type": "reasoning",
+    "summary": [{"type": "summary_text", "text": "Elsewhere."}],
+    "encrypted_content": "bm90LW91cnM=",
+}
 _FORMAT = {"format": {"type": "json_schema", "name": "answer", "schema": OUTPUT_SCHEMA, "strict": True}}
 _UPGRADE = {
     **OPENAI,
@@ -179,6 +184,7 @@ ASKS = (
     _turn("r.single", "parallel", tools=tools(), parallel_tool_calls=False),
     _turn("r.custom", "patched", tools=[PATCH_TOOL]),
     _turn("r.namespace", "namespaced", tools=[_namespace()]),
+    _turn("r.web_search", tools=[*tools(), {"type": "web_search", "external_web_access": True}]),
     _turn("r.noreason", "call", tools=tools(), reasoning=None),
     _turn("r.unicode", "unicode"),
     _turn("r.exact", "exact", tools=tools()),

@@ -1,11 +1,23 @@
 """Checks of Responses turns: order, ends, choices, kinds of tools, timing."""
 
 from antiphon.conformance.exchange import Exchange, answered
-from antiphon.conformance.judging import cut, dispatched, fits_schema, kept_alive, no_call, no_markup, one_call, order, said
+from antiphon.conformance.judging import (
+    cut,
+    dispatched,
+    ended_early,
+    fits_schema,
+    forced_call,
+    kept_alive,
+    no_call,
+    no_markup,
+    one_call,
+    order,
+    said,
+)
 from antiphon.conformance.pieces import calls, joined, meanings
 from antiphon.conformance.responses_read import events, final, items, pieces, usage
 from antiphon.conformance.responses_stream import by_item, done_of
-from antiphon.conformance.sayings import NAMESPACE, PATCH, PATCH_TEXT, READ, RUN, TIME
+from antiphon.conformance.sayings import NAMESPACE, PATCH, PATCH_TEXT, READ, TIME
 from antiphon.conformance.verdict import AGENTS, CODEX, EVERYONE, OPENCLAW, OPENCODE, PI, SDK_OPENAI, Check, checker, equal, require
 
 CHECKS: list[Check] = []
@@ -79,27 +91,34 @@ def choice_none(exchange: Exchange) -> None:
 
 @check("R26", "tool_choice required: a call comes", why="callers index into the calls", breaks=(AGENTS,), asks=("r.required",))
 def choice_required(exchange: Exchange) -> None:
-    one_call(exchange, pieces(exchange))
+    forced_call(exchange, pieces(exchange))
 
 
 @check("R27", "tool_choice function: that one is called", why="callers read its arguments unseen", breaks=(AGENTS,), asks=("r.named",))
 def choice_named(exchange: Exchange) -> None:
-    one_call(exchange, pieces(exchange), TIME)
+    forced_call(exchange, pieces(exchange), TIME)
 
 
 @check(
     "R28",
-    "parallel_tool_calls false: generation ends after the first call",
+    "parallel_tool_calls false: one call comes",
     why="a caller that runs one call at a time answers only one",
     breaks=(CODEX,),
+    asks=("r.single",),
+)
+def one_at_a_time(single: Exchange) -> None:
+    one_call(single, pieces(answered(single)))
+
+
+@check(
+    "R38",
+    "the same: generation ends with the first call",
+    why="what is generated and thrown away costs time and tokens",
+    breaks=(EVERYONE,),
     asks=("r.single", "r.parallel"),
 )
-def one_at_a_time(single: Exchange, parallel: Exchange) -> None:
-    one_call(single, pieces(answered(single)), RUN)
-    if single.said is not None:
-        require(
-            usage(single)["output_tokens"] < usage(answered(parallel))["output_tokens"], "the second call was generated and thrown away"
-        )
+def ends_with_the_call(single: Exchange, parallel: Exchange) -> None:
+    ended_early(single, parallel, usage(answered(single))["output_tokens"], usage(answered(parallel))["output_tokens"])
 
 
 @check(

@@ -82,7 +82,12 @@ INTERLEAVED = Saying(
 STOPPED = Saying(
     name="stopped",
     plain=f"Answer with: Answer one. {STOP_STRING} more words",
-    segments=(_think(f"I must not write {STOP_STRING} yet."), TextSegment(f"Answer one. {STOP_STRING} more words")),
+    segments=(_think("One answer."), TextSegment(f"Answer one. {STOP_STRING} more words")),
+)
+STOP_NAMED = Saying(
+    name="stop_named",
+    plain=f"Think about the word {STOP_STRING}, then greet me.",
+    segments=(_think(f"I must not write {STOP_STRING} yet."), TextSegment("Hello there.")),
 )
 LONG = Saying(name="long", plain="Count from number1 to number60.", segments=(_think("Counting."), TextSegment(COUNTED)))
 CUT = Saying(
@@ -141,7 +146,24 @@ def slow(silence: float) -> Saying:
     )
 
 
-ALL = (TEXT, CALL, ZERO, PARALLEL, INTERLEAVED, STOPPED, LONG, CUT, UNICODE, EXACT, STRUCTURED, PATCHED, NAMESPACED, SUMMARY, LEAD)
+ALL = (
+    TEXT,
+    CALL,
+    ZERO,
+    PARALLEL,
+    INTERLEAVED,
+    STOPPED,
+    STOP_NAMED,
+    LONG,
+    CUT,
+    UNICODE,
+    EXACT,
+    STRUCTURED,
+    PATCHED,
+    NAMESPACED,
+    SUMMARY,
+    LEAD,
+)
 
 
 def table(silence: float) -> dict[str, Saying]:
