@@ -209,6 +209,7 @@ CHAT: dict[str, Breakage] = {
     "C59": refuse(spells("$ref")),
     "C60": refuse(has("store")),
     "C61": refuse(has("no_such_field_2031")),
+    "C62": refuse(has("max_completion_tokens", 4000)),
     "C70": errors(plain_text),
     "C71": errors(lambda answer: answer.body["error"].update(code=None)),
     "C72": accept(has("messages", [])),
@@ -258,6 +259,12 @@ def same_ids(request: Request, answer: Answer) -> None:
                     holder[key] = "call_0"
 
 
+def all_at_the_end(request: Request, answer: Answer) -> None:
+    """A stream that is held back until the turn is whole."""
+    for out in answer.out or []:
+        out.at = answer.ends
+
+
 def empty(request: Request) -> bool:
     return isinstance(request.body, dict) and request.body.get("messages") == []
 
@@ -276,5 +283,6 @@ CROSS: dict[str, Breakage] = {
     "X03": same_ids,
     "X04": only(empty, set_status(500)),
     "X05": lambda request, answer: setattr(answer, "broken", "the connection broke") if answer.out else None,
+    "X07": all_at_the_end,
     "X06": only(empty, set_status(503)),
 }

@@ -204,6 +204,7 @@ BREAKAGES: dict[str, Breakage] = {
     "M55": refuse(spells("web_search")),
     "M56": when(spells("'image'"), errors(lambda answer: answer.body["error"].update(message="Invalid request"))),
     "M57": accept(has("thread")),
+    "M58": refuse(has("max_tokens", 4000)),
     "M60": counts(1, lambda found: isinstance(found["messages"][0]["content"], list)),
     "M61": counts(1, spells("cache_control")),
     "M62": counts(9, spells("x-anthropic-billing-header")),

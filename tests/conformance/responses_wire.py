@@ -41,6 +41,7 @@ def input_items(body: dict) -> list[dict]:
 
 def prompt(body: dict, past: list[dict]) -> str:
     lines = [f"tool {msgspec.json.encode(tool).decode()}" for tool in body.get("tools") or [] if tool["type"] != "web_search"]
+    lines += [f"instructions: {body['instructions']}"] if "instructions" in body else []
     role = ""
     for item in [*past, *input_items(body)]:
         if _role(item) != role or role != "assistant":

@@ -211,7 +211,9 @@ async def checked(server: GoodServer, numbers: list[str], *, breaks: str = "") -
 
 def test_a_run_over_sockets_finds_model_and_steering():
     # The clock of these sockets does not pass, so what is judged by time is left out.
-    run, found = asyncio.run(checked(GoodServer(), ["M0", "M1", "M2", "M6", "R0", "R6", "C0", "C5", "K", "X0"]))
+    run, found = asyncio.run(
+        checked(GoodServer(), ["M0", "M1", "M2", "M6", "R0", "R6", "C0", "C5", "K", "X01", "X02", "X03", "X04", "X05", "X06"])
+    )
     assert (run.model, run.mode) == (MODEL, "script")
     assert {number: verdict.detail for number, verdict in found.items() if verdict.outcome == "fail"} == {}
     assert {number for number, verdict in found.items() if verdict.outcome == "undecided"} == {"X06"}

@@ -90,6 +90,12 @@ OUTPUT_SCHEMA = {
 }
 
 
+def whole_context(scene: Scene) -> int:
+    """As many output tokens as the context has, which with any prompt is too many. Raises Unclear where that is unknown."""
+    known(scene.context, "the catalog does not say how long the context is")
+    return int(scene.context or 0)
+
+
 def too_long(scene: Scene) -> str:
     """A prompt that cannot fit the context. Raises Unclear where the context is unknown or too large to try."""
     known(scene.context, "the catalog does not say how long the context is")

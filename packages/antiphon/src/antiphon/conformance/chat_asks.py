@@ -4,7 +4,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from antiphon.conformance import sayings
-from antiphon.conformance.asks import OPENAI, OUTPUT_SCHEMA, OUTPUT_TOKENS, TOOLS, UNKNOWN_MODEL, Ask, Request, Scene, too_long
+from antiphon.conformance.asks import (
+    OPENAI,
+    OUTPUT_SCHEMA,
+    OUTPUT_TOKENS,
+    TOOLS,
+    UNKNOWN_MODEL,
+    Ask,
+    Request,
+    Scene,
+    too_long,
+    whole_context,
+)
 from antiphon.conformance.chat_read import message
 from antiphon.conformance.exchange import answered
 from antiphon.conformance.verdict import known
@@ -164,6 +175,7 @@ ASKS = (
             path="/v1/completions", headers=OPENAI, body={"model": scene.model, "prompt": scene.say("text"), "max_tokens": 64}
         ),
     ),
+    _raw("c.greedy", lambda scene: _body(scene, "text", {"max_completion_tokens": whole_context(scene)})),
     _raw("c.e.json", b'{"model": "x", "messages": ['),
     _raw("c.e.model", lambda scene: {"model": UNKNOWN_MODEL, "messages": [TALK[0]]}),
     _raw("c.e.empty", lambda scene: {"model": scene.model, "messages": []}),

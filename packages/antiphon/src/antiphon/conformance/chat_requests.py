@@ -141,6 +141,20 @@ def unknown_fields(exchange: Exchange) -> None:
     accepted(exchange)
 
 
+@check(
+    "C62",
+    "more output tokens than the context has room for are cut down, not refused",
+    why="clients ask for 32,000 and more, whatever the model",
+    breaks=(
+        OPENCODE,
+        PI,
+    ),
+    asks=("c.greedy",),
+)
+def greedy(exchange: Exchange) -> None:
+    accepted(_asked(exchange))
+
+
 @check("C70", "bad JSON: 400 in the vendor's envelope", why="SDKs show error.message", breaks=(SDK_OPENAI,), asks=("c.e.json",))
 def bad_json(exchange: Exchange) -> None:
     refused(exchange, 400)

@@ -2,6 +2,7 @@
 
 from antiphon.conformance import chat_read, messages_read, responses_read
 from antiphon.conformance.exchange import Exchange, answered
+from antiphon.conformance.judging import said
 from antiphon.conformance.pieces import calls, meanings
 from antiphon.conformance.verdict import CODEX, EVERYONE, OPENCODE, Check, checker, equal, known, require
 
@@ -101,3 +102,36 @@ def retry_after(*exchanges: Exchange) -> None:
     known(busy, "the server was never busy during the run")
     for exchange in busy:
         require(exchange.headers.get("retry-after"), f"{exchange.status} without retry-after")
+
+
+@check(
+    "X07",
+    "text streams as it is decoded",
+    why="held back to the end, a stream is a slow body",
+    breaks=(EVERYONE,),
+    asks=("m.lead", "r.lead", "c.lead"),
+)
+def streams(messages: Exchange, responses: Exchange, chat: Exchange) -> None:
+    readers = (_text_times_messages, _text_times_responses, _text_times_chat)
+    there = [(exchange, read) for exchange, read in zip((messages, responses, chat), readers, strict=True) if exchange.status == 200]
+    known(there, "nothing was answered")
+    for exchange, read in there:
+        saying = said(exchange)
+        # Every word is a token at least; half of their time is enough to tell.
+        words = len(saying.pieces()[-1].text.split())
+        times = read(exchange)
+        require(times, f"{exchange.path}: the text did not come")
+        ahead = exchange.ended_at - times[0]
+        require(ahead >= words * saying.delay_ms / 2000, f"{exchange.path}: the first text came {1000 * ahead:.0f} ms before the end")
+
+
+def _text_times_messages(exchange: Exchange) -> list[float]:
+    return [block.opened_at for block in messages_read.blocks(exchange) if block.start["type"] == "text"]
+
+
+def _text_times_responses(exchange: Exchange) -> list[float]:
+    return [event.at for event in responses_read.events(exchange) if event.kind == "response.output_text.delta"]
+
+
+def _text_times_chat(exchange: Exchange) -> list[float]:
+    return [chunk.at for chunk in chat_read.deltas(exchange) if chunk.data["delta"].get("content")]

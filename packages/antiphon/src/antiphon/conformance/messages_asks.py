@@ -4,7 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from antiphon.conformance import sayings
-from antiphon.conformance.asks import ANTHROPIC, OUTPUT_SCHEMA, OUTPUT_TOKENS, TOOLS, UNKNOWN_MODEL, Ask, Request, Scene, too_long
+from antiphon.conformance.asks import (
+    ANTHROPIC,
+    OUTPUT_SCHEMA,
+    OUTPUT_TOKENS,
+    TOOLS,
+    UNKNOWN_MODEL,
+    Ask,
+    Request,
+    Scene,
+    too_long,
+    whole_context,
+)
 from antiphon.conformance.exchange import Exchange, answered
 from antiphon.conformance.messages_read import content
 from antiphon.conformance.verdict import known
@@ -185,6 +196,7 @@ ASKS = (
     _count("m.count.result.list", _result(_parts("one\ntwo")), tools=tools()),
     _count("m.count.result.error", _result("one\ntwo", is_error=True), tools=tools()),
     _count("m.count.result.empty", _result(""), tools=tools()),
+    _raw("m.greedy", lambda scene: _body(scene, "text", {"max_tokens": whole_context(scene)})),
     _raw("m.e.json", b'{"model": "x", "messages": ['),
     _raw("m.e.model", lambda scene: {"model": UNKNOWN_MODEL, "max_tokens": 16, "messages": [TALK[0]]}),
     _raw("m.e.max_tokens", lambda scene: {"model": scene.model, "messages": [TALK[0]]}),

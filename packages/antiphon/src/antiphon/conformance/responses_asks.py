@@ -4,7 +4,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from antiphon.conformance import sayings
-from antiphon.conformance.asks import OPENAI, OUTPUT_SCHEMA, OUTPUT_TOKENS, TOOLS, UNKNOWN_MODEL, Ask, Request, Scene, too_long
+from antiphon.conformance.asks import (
+    OPENAI,
+    OUTPUT_SCHEMA,
+    OUTPUT_TOKENS,
+    TOOLS,
+    UNKNOWN_MODEL,
+    Ask,
+    Request,
+    Scene,
+    too_long,
+    whole_context,
+)
 from antiphon.conformance.exchange import answered
 from antiphon.conformance.responses_read import final, items
 from antiphon.conformance.verdict import known
@@ -230,6 +241,16 @@ ASKS = (
         ),
     ),
     Ask(name="r.socket", make=lambda scene: Request(method="GET", path=PATH, headers=_UPGRADE)),
+    _raw("r.greedy", lambda scene: _body(scene, "text", {"max_output_tokens": whole_context(scene)})),
+    Ask(
+        name="r.instructions",
+        saying="text",
+        make=lambda scene: Request(
+            path=PATH, headers=OPENAI, body={"model": scene.model, "input": scene.say("text"), "instructions": "Answer in one sentence."}
+        ),
+    ),
+    _turn("r.background", stream=False, background=True, store=True),
+    _stored("r.background.get", "{}", first="r.background"),
     _raw("r.e.json", b'{"model": "x", "input": ['),
     _raw("r.e.model", lambda scene: {"model": UNKNOWN_MODEL, "input": "hi"}),
     _raw("r.e.input", lambda scene: {"model": scene.model}),

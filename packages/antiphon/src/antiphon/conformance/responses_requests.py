@@ -10,6 +10,7 @@ from antiphon.conformance.verdict import AGENTS, CODEX, OPENCLAW, OPENCODE, PI, 
 
 CHECKS: list[Check] = []
 check = checker(CHECKS)
+_RUNNING = ("queued", "in_progress", "completed")
 
 
 def refused(exchange: Exchange, *statuses: int) -> dict[str, Any]:
@@ -254,6 +255,47 @@ def trigger(exchange: Exchange) -> None:
 )
 def socket(exchange: Exchange) -> None:
     require(exchange.status in (101, 426), f"answered {exchange.status}")
+
+
+@check(
+    "R40",
+    "more output tokens than the context has room for are cut down, not refused",
+    why="clients ask for 32,000 and more, whatever the model",
+    breaks=(
+        OPENCODE,
+        PI,
+    ),
+    asks=("r.greedy",),
+)
+def greedy(exchange: Exchange) -> None:
+    accepted(_asked(exchange))
+
+
+@check(
+    "R41",
+    "input may be a string, instructions stand beside it and reach the prompt; without `stream` and `store` the answer is whole",
+    why="openai-agents asks so",
+    breaks=(AGENTS,),
+    asks=("r.instructions", "r.text"),
+)
+def instructions(exchange: Exchange, plain: Exchange) -> None:
+    accepted(exchange)
+    require(joined(pieces(exchange), "text"), "no text came")
+    require(usage(exchange)["input_tokens"] > usage(answered(plain))["input_tokens"], "the instructions are not in the prompt")
+
+
+@check(
+    "R42",
+    "background: the answer is a stored response that can be asked for",
+    why="long turns outlive connections",
+    breaks=(SDK_OPENAI,),
+    asks=("r.background", "r.background.get"),
+)
+def background(begun: Exchange, got: Exchange) -> None:
+    require(answered(begun).json()["status"] in _RUNNING, f"the status is {begun.json()['status']!r}")
+    body = answered(_asked(got)).json()
+    equal(body["id"], begun.json()["id"], "the id of the stored response")
+    require(body["status"] in _RUNNING, f"the status is {body['status']!r}")
 
 
 @check("R70", "bad JSON: 400 in the vendor's envelope", why="SDKs show error.message", breaks=(SDK_OPENAI,), asks=("r.e.json",))
