@@ -49,12 +49,12 @@ def parallel(exchange: Exchange) -> None:
 )
 def interleaved(exchange: Exchange) -> None:
     _parts(exchange)
-    found = [next(iter(chunk.data["delta"]), "") for chunk in deltas(exchange)]
-    kinds = [kind for kind in found if kind in ("content", "reasoning_content", "reasoning", "tool_calls")]
+    kinds = [kind for chunk in deltas(exchange) for kind in _KINDS if str(chunk.data["delta"].get(kind) or "").strip()]
     runs = [kind for place, kind in enumerate(kinds) if place == 0 or kinds[place - 1] != kind]
     equal(["reasoning" if "reasoning" in kind else kind for kind in runs], _RUNS, "the order of the deltas")
 
 
+_KINDS = ("content", "reasoning_content", "reasoning", "tool_calls")
 _RUNS = ["reasoning", "content", "tool_calls", "reasoning", "tool_calls", "content"]
 
 
@@ -273,7 +273,7 @@ def dispatch(exchange: Exchange) -> None:
     said(exchange)
     found = deltas(exchange)
     whole = [chunk.at for chunk in found if chunk.data["delta"].get("tool_calls")]
-    text = [chunk.at for chunk in found if chunk.data["delta"].get("content")]
+    text = [chunk.at for chunk in found if (chunk.data["delta"].get("content") or "").strip()]
     dispatched(exchange, whole[-1] if whole else None, text[0] if text else None, exchange.ended_at)
 
 

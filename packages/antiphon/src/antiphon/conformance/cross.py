@@ -130,8 +130,10 @@ def _text_times_messages(exchange: Exchange) -> list[float]:
 
 
 def _text_times_responses(exchange: Exchange) -> list[float]:
-    return [event.at for event in responses_read.events(exchange) if event.kind == "response.output_text.delta"]
+    return [
+        event.at for event in responses_read.events(exchange) if event.kind == "response.output_text.delta" and event.data["delta"].strip()
+    ]
 
 
 def _text_times_chat(exchange: Exchange) -> list[float]:
-    return [chunk.at for chunk in chat_read.deltas(exchange) if chunk.data["delta"].get("content")]
+    return [chunk.at for chunk in chat_read.deltas(exchange) if (chunk.data["delta"].get("content") or "").strip()]

@@ -209,7 +209,7 @@ def dispatch(exchange: Exchange) -> None:
     found = events(exchange)
     done = next((place for place, event in enumerate(found) if _is_done_call(event.kind, event.data)), None)
     whole = found[done].at if done is not None else None
-    begun = [event.at for event in found if event.kind == "response.output_text.delta"]
+    begun = [event.at for event in found if event.kind == "response.output_text.delta" and event.data["delta"].strip()]
     dispatched(exchange, whole, begun[0] if begun else None, exchange.ended_at)
 
 
