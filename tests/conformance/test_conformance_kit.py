@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import importlib.util
 import io
 import re
 import socket
@@ -150,6 +151,31 @@ def test_text_report_says_what_was_wrong_and_who_breaks():
 def test_the_document_lists_the_checks_as_they_are():
     document = (ROOT / "docs/conformance.md").read_text()
     assert list_markdown(CHECKS).strip() in document, "run scripts/conformance_doc.py list"
+
+
+def test_results_of_several_servers_stand_side_by_side():
+    document = script_module("conformance_doc")
+    other = msgspec.structs.replace(RUN, decided=[(CHECKS[0], Verdict("pass"))])
+    runs = {"A": msgspec.json.decode(as_json(RUN)), "B": msgspec.json.decode(as_json(other))}
+    rows = document.results(runs).splitlines()
+    assert rows[2:5] == ["| **passed** | 1 | 1 |", "| **failed** | 1 | 0 |", "| **undecided** | 1 | 0 |"]
+    assert not [row for row in rows if CHECKS[0].id in row], "what passes everywhere needs no row"
+    assert next(row for row in rows if row.startswith(f"| {CHECKS[1].id} ")).endswith("| **fail**: bad [x]   | not run |")
+
+
+def test_a_part_of_the_document_is_replaced_and_nothing_else():
+    document = script_module("conformance_doc")
+    text = "a\n<!-- list: x writes this -->\nold\n<!-- end of list -->\nb\n"
+    assert document.replaced(text, "list", "new") == "a\n<!-- list: x writes this -->\n\nnew\n\n<!-- end of list -->\nb\n"
+    with pytest.raises(ValueError, match="no part"):
+        document.replaced(text, "results", "new")
+
+
+def script_module(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_list_command():
