@@ -42,7 +42,7 @@ def same(stream: Exchange, unary: Exchange, first: Any, second: Any, what: str) 
     """What streamed is what came whole; two samplings of an ordinary model are not compared."""
     said(stream)
     said(unary)
-    equal(first, second, f"{what} of the stream, beside the one that came whole,")
+    equal(first, second, f"{what} of the stream (beside the one that came whole)")
 
 
 def no_call(exchange: Exchange, found: Sequence[Piece]) -> None:

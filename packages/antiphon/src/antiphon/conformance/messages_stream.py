@@ -125,7 +125,7 @@ def delta_kinds(*streams: Exchange) -> None:
 def early_usage(*streams: Exchange) -> None:
     for exchange in map(answered, streams):
         first = one(exchange, "message_start")["message"]["usage"]
-        equal(prompt_tokens(first), prompt_tokens(usage(exchange)), "the prompt in message_start, beside the final count,")
+        equal(prompt_tokens(first), prompt_tokens(usage(exchange)), "the prompt in message_start (beside the final count)")
         require(prompt_tokens(first) > 1, "an empty prompt is reported")
 
 
@@ -161,7 +161,7 @@ def usage_types(*exchanges: Exchange) -> None:
 )
 def exact_count(count: Exchange, turn: Exchange, count_tools: Exchange, turn_tools: Exchange) -> None:
     for counted, taken in ((count, turn), (count_tools, turn_tools)):
-        equal(answered(counted).json()["input_tokens"], prompt_tokens(usage(answered(taken))), "count_tokens, beside the turn's prompt,")
+        equal(answered(counted).json()["input_tokens"], prompt_tokens(usage(answered(taken))), "count_tokens (beside the turn's prompt)")
 
 
 @check(

@@ -175,7 +175,7 @@ def completed(*streams: Exchange) -> None:
         equal((response["object"], response["status"]), ("response", "completed"), "object and status")
         equal(response["model"], exchange.request["model"], "the model")
         require(re.fullmatch(r"resp_[\w-]+", str(response["id"])), f"the id is {response['id']!r}")
-        equal(response["id"], events(exchange)[0].data["response"]["id"], "the id, beside response.created,")
+        equal(response["id"], events(exchange)[0].data["response"]["id"], "the id (beside response.created)")
         require(isinstance(response["created_at"], int | float), "created_at is missing")
 
 

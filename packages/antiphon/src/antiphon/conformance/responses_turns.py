@@ -79,7 +79,7 @@ def cut_call(exchange: Exchange) -> None:
     said(exchange)
     cut(exchange, pieces(exchange), "command")
     opened = [event for event in events(exchange) if event.kind == "response.output_item.added"]
-    equal(len(items(exchange)), len(opened), "the number of finished items, beside those that were opened,")
+    equal(len(items(exchange)), len(opened), "the number of finished items (beside those that were opened)")
     if not calls(pieces(exchange)):
         equal(final(exchange)["status"], "incomplete", "the status")
 

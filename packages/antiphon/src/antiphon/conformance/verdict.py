@@ -54,6 +54,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
             return Verdict("fail", str(broken))
         except Unclear as unclear:
             return Verdict("undecided", str(unclear))
+        except KeyError as error:
+            return Verdict("fail", f"the answer has no field {error}")
         except _UNREADABLE as error:
             return Verdict("fail", f"the answer does not have the expected form: {type(error).__name__}: {error}")
         return Verdict("pass")
@@ -67,7 +69,7 @@ def require(condition: object, message: str) -> None:
 
 def equal(found: Any, expected: Any, what: str) -> None:
     """Raises Broken unless both are equal."""
-    require(found == expected, f"{what} is {_short(found)}, not {_short(expected)}")
+    require(found == expected, f"{what}: {_short(found)} instead of {_short(expected)}")
 
 
 def known(condition: object, message: str) -> None:
