@@ -13,7 +13,7 @@ ARGS ?=
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test lint fmt lock agents agents-cut agents-setup launch-check codex-profiles docs bench forced-calls clean
+.PHONY: help install serve test lint fmt lock agents agents-cut agents-setup launch-check codex-profiles docs bench check check-peer forced-calls clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -58,6 +58,14 @@ agents-cut: ## every way a tool call can be cut, with every client; about 20 min
 
 agents-setup: ## install the pinned agent clients (npm and PyPI, about 2 GB for all)
 	@scripts/agents_setup.sh
+
+check: ## hold our own server to what agent clients need (ARGS="--only M"; docs/conformance.md)
+	@scripts/install.sh serve
+	@$(BIN)/antiphon check --self $(ARGS)
+
+check-peer: ## the same beside the peer; writes the table into docs/conformance.md (needs root and the peer)
+	@scripts/install.sh serve
+	@scripts/check_peer.sh
 
 bench: ## parser and frontend figures (bench/README.md says what they mean)
 	@scripts/install.sh all

@@ -122,6 +122,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     mock_script: Annotated[Path | None, Meta(description="Rules, one JSON object a line: when, say, finish.", extra=MOCK)] = None
     mock_chunk_tokens: Annotated[int, Meta(description="Tokens that leave the engine together.", ge=1, extra=MOCK)] = 1
     mock_token_delay_ms: Annotated[float, Meta(description="Simulated decoding time of a token.", ge=0, extra=MOCK)] = 0.0
+    mock_prefix_cache: Annotated[bool, Meta(description="Remember prompts and answers, and report what is cached.", extra=MOCK)] = False
 
     trace_tokens: Annotated[Path | None, Meta(description="Append one JSON line of exact token ids a turn.", extra=RUNNING)] = None
     shutdown_grace_seconds: Annotated[float, Meta(description="Time for running turns to finish after SIGTERM.", ge=0, extra=RUNNING)] = (

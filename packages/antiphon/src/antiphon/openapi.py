@@ -110,7 +110,9 @@ def openapi_document(routes: Iterable[tuple[str, set[str]]]) -> bytes:
                 "responses": {"200": {"description": "Success"}, "default": {"description": "The surface's own error envelope"}},
             }
             parameters = [
-                {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for place, name in _PARAMETERS.items() if place in path
+                {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+                for place, name in _PARAMETERS.items()
+                if place in path
             ]
             parameters += [{"name": name, "in": "query", "schema": schema} for name, schema in _QUERIES.get(path, {}).items()]
             if parameters:

@@ -258,7 +258,11 @@ def build_mock(settings: Settings, choice: ModelChoice) -> tuple[Model, Engine]:
     else:
         model = load_model(choice)
     rules = load_script(settings.mock_script) if settings.mock_script else ()
-    options = MockOptions(chunk_tokens=settings.mock_chunk_tokens, token_delay_ms=settings.mock_token_delay_ms)
+    options = MockOptions(
+        chunk_tokens=settings.mock_chunk_tokens,
+        token_delay_ms=settings.mock_token_delay_ms,
+        prefix_cache=settings.mock_prefix_cache,
+    )
     return model, MockEngine(model.tokenizer, model.family.frame, rules=rules, options=options)
 
 
