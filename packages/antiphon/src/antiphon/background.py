@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Literal, Protocol
 
 from antiphon.http import printable
+from antiphon.turn_route import FAULT
 from antiphon_turns.errors import AntiphonError, InternalError, RateLimited, WorkerUnavailable
 
 log = logging.getLogger("antiphon")
@@ -19,7 +20,6 @@ MAX_RUNNING = 256
 # Ended runs stay for clients that follow late; what they take, in bytes of events, is bounded.
 REMEMBERED_BYTES = 64 * 1024 * 1024
 RETRY_SECONDS = 5.0
-FAULT = "the server hit a fault of its own; its log has the details"
 
 
 class RunProjector(Protocol):
