@@ -361,7 +361,8 @@ def test_probabilities_ride_on_the_delta_they_belong_to() -> None:
 
 def test_no_line_splitter_can_cut_a_data_line() -> None:
     text = "a\nb\r\u2028\u2029\x85\x0b\x0c\x1cé"
-    raw = json.dumps({"model": "m", "input": "x", "tools": [{"type": "web_search", "x": text}]}, ensure_ascii=False, indent=2).encode()
+    fields = {"model": f"m{text}", "input": "x", "tools": [{"type": "web_search", "x": text}]}
+    raw = json.dumps(fields, ensure_ascii=False, indent=2).encode()
     request = responses.ingest(responses.read(raw, {}), open_compaction=lambda _: None)
     projector = responses.Projector(request.options(response_id="r", created=5))
     events = turn(plain(0, "reasoning", text, text), plain(1, "text", text), call(2, '{"a":\n"\u2028"}'))
