@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,8 @@ from antiphon.config import Settings
 from antiphon.pipeline import Pipeline
 from antiphon.serve import bind, build, options_of, serve_http
 from antiphon.trace import TokenTrace
+
+sys.path.insert(0, str(Path(__file__).parent))  # makes report_harness importable by name
 
 
 class Running:

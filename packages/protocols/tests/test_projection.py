@@ -118,7 +118,7 @@ data: {"type":"content_block_stop","index":4}
 event: message_delta
 data: {"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},\
 "usage":{"input_tokens":6,"cache_creation_input_tokens":0,"cache_read_input_tokens":4,"output_tokens":7,\
-"output_tokens_details":{"thinking_tokens":0}}}
+"output_tokens_details":{"thinking_tokens":2}}}
 
 event: message_stop
 data: {"type":"message_stop"}

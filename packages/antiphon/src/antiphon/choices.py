@@ -12,6 +12,7 @@ from antiphon_turns import ArgumentStreaming, Event, StopReason, TurnEnd, Usage
 from antiphon_turns.errors import InternalError
 
 Turn = AsyncGenerator[list[Event], None]
+Arrivals = asyncio.Queue[tuple[int, list[Event] | None]]
 Merged = AsyncGenerator[list[ChoiceEvent | TurnEnd], None]
 
 
@@ -46,21 +47,18 @@ def _with_seed(prepared: Prepared, place: int) -> Prepared:
 
 async def _merged(turns: Sequence[Turn], n: int) -> Merged:
     openings = [ChoiceEvent(choice, event) for choice, turn in enumerate(turns) for event in await anext(turn)]
-    arrived: asyncio.Queue[tuple[int, list[Event]] | None] = asyncio.Queue()
+    arrived: Arrivals = asyncio.Queue()
     tasks = [asyncio.create_task(_pump(choice, turn, arrived)) for choice, turn in enumerate(turns)]
     ends: dict[int, TurnEnd] = {}
     try:
         yield list(openings)
         running = len(tasks)
         while running:
-            found = await arrived.get()
-            if found is None:
+            choice, batch = await arrived.get()
+            if batch is None:
                 running -= 1
-                for task in tasks:
-                    if task.done():
-                        task.result()
+                await tasks[choice]  # is at its end, and has the error if there was one
                 continue
-            choice, batch = found
             if batch and isinstance(batch[-1], TurnEnd):
                 ends[choice] = batch[-1]
             yield [ChoiceEvent(choice, event) for event in batch]
@@ -75,14 +73,14 @@ async def _merged(turns: Sequence[Turn], n: int) -> Merged:
             await turn.aclose()
 
 
-async def _pump(choice: int, turn: Turn, arrived: "asyncio.Queue[tuple[int, list[Event]] | None]") -> None:
+async def _pump(choice: int, turn: Turn, arrived: Arrivals) -> None:
     """Moves one turn's batches into the queue, and None behind the last, whatever ends it."""
     try:
         async with aclosing(turn):
             async for batch in turn:
                 arrived.put_nowait((choice, batch))
     finally:
-        arrived.put_nowait(None)
+        arrived.put_nowait((choice, None))
 
 
 def _end(ends: Sequence[TurnEnd], n: int) -> TurnEnd:

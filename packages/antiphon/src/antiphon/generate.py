@@ -96,6 +96,7 @@ class Generation:
                         return
                     continue
                 held.append(chunk)
+                self._learn(chunk)
                 text = self._model.tokenizer.decode([token_id for one in held for token_id in one.ids]).lstrip()
                 if any(text.startswith(opener) for opener in openers):
                     self._called = True
@@ -136,12 +137,16 @@ class Generation:
         raise StreamInterrupted("the engine ended its answer early")
 
     def _take(self, chunk: Chunk, *, reasoning_only: bool) -> list[Event]:
+        self._learn(chunk)
+        if chunk.finish is not None:
+            self.finish = chunk.finish
+        return self._decoder.feed(chunk.ids, reasoning_only=reasoning_only, logprobs=chunk.logprobs)
+
+    def _learn(self, chunk: Chunk) -> None:
+        """What the engine tells of the turn beside its tokens."""
         decoder = self._decoder
         if chunk.cached_tokens is not None and decoder.cached_tokens is None:
             # A later phase finds the earlier ones' output cached too; only the client's prompt counts.
             decoder.cached_tokens = min(chunk.cached_tokens, len(self._job.prompt_ids))
         if self.queue_seconds is None:
             self.queue_seconds = chunk.queue_seconds
-        if chunk.finish is not None:
-            self.finish = chunk.finish
-        return decoder.feed(chunk.ids, reasoning_only=reasoning_only, logprobs=chunk.logprobs)

@@ -111,6 +111,7 @@ def chat_surface(
                 request.n,
                 kind="chat.completion",
                 include_usage=request.include_usage,
+                fail=chat.error_event,
             )
 
         return Call(turn=request.turn, projector=projector, argument_streaming=request.argument_streaming, n=request.n)
@@ -145,6 +146,7 @@ def completions_surface(*, max_choices: int) -> Surface:
                 count,
                 kind="text_completion",
                 include_usage=request.include_usage,
+                fail=chat.error_event,
             )
 
         return Call(turn=request.turns[0], projector=projector, n=request.n, others=request.turns[1:])

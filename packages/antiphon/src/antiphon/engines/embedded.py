@@ -20,7 +20,7 @@ from msgspec import structs
 from antiphon.engines.base import Chunk, Job
 from antiphon.engines.llama_http import Event, EventReader, Gaps, completion_body, error_message, logprobs_of, probe_body
 from antiphon_turns import SampledLogprob
-from antiphon_turns.errors import ConfigError, StreamInterrupted, WorkerError, WorkerProtocolError, WorkerTimeout, WorkerUnavailable
+from antiphon_turns.errors import ConfigError, StreamInterrupted, WorkerError, WorkerProtocolError, WorkerRefusal, WorkerTimeout, WorkerUnavailable
 
 _log = logging.getLogger(__name__)
 _NO_ENGINE = "The embedded engine needs the package xllamacpp (`pip install xllamacpp`); without it, use --engine mock."
@@ -152,9 +152,11 @@ class EmbeddedEngine:
         loop = asyncio.get_running_loop()
         submitted = loop.time()
         async with self._gate:
-            queued = loop.time() - submitted
+            queued: float | None = loop.time() - submitted
             cached = await self._prove(job) if job.grammar is not None else None
-            yield Chunk([], None, cached, None, queued)
+            if cached is not None:
+                yield Chunk([], None, cached, None, queued)
+                queued = None
             async with contextlib.aclosing(self._events(completion_body(job))) as batches:
                 told_cache = cached is not None
                 gaps = Gaps()
@@ -166,6 +168,8 @@ class EmbeddedEngine:
                     if chunk is None:
                         continue
                     told_cache = told_cache or chunk.cached_tokens is not None
+                    if queued is not None:
+                        chunk, queued = structs.replace(chunk, queue_seconds=queued), None
                     yield chunk
                     if chunk.finish is not None:
                         return
@@ -280,4 +284,5 @@ def _chunk(events: list[Event], job: Job, *, told_cache: bool) -> Chunk | None:
 def _refusal(status: int, message: str) -> WorkerError:
     if status == 503:
         return WorkerUnavailable(f"The embedded engine is not ready: {message}")
-    return WorkerProtocolError(f"The embedded engine refused the request ({status}): {message}")
+    kind = WorkerRefusal if status == 400 else WorkerProtocolError
+    return kind(f"The embedded engine refused the request ({status}): {message}")
