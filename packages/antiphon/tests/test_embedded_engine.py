@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 import jsonschema
 import pytest
+from antiphon_parsers.call_grammar import force_calls
 
 from antiphon.engines.base import Chunk, Job
 from antiphon.engines.default_model import default_model_path
 from antiphon.engines.embedded import EmbeddedEngine
-from antiphon_parsers.call_grammar import force_calls
 from antiphon_turns import Sampling, Tool, ToolChoice
 from antiphon_turns.errors import ConfigError, WorkerError, WorkerProtocolError, WorkerUnavailable
 

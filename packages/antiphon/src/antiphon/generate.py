@@ -9,11 +9,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import msgspec
+from antiphon_parsers.call_grammar import CallFormat, force_calls
 
 from antiphon.decode import TurnDecoder
 from antiphon.engines.base import Engine, Job
 from antiphon.model import Model
-from antiphon_parsers.call_grammar import CallFormat, force_calls
 from antiphon_turns import Event, FinishReason, TurnRequest
 from antiphon_turns.errors import UnsupportedFeature
 

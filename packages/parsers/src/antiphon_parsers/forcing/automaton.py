@@ -59,8 +59,8 @@ class Automaton:
         return any(spelling < 0 and item > 0 for _, item, spelling, _ in state)
 
 
-def text_rules(forbidden: Sequence[Sequence[Spellings]], allowed: Ranges, extra: str, end: str, name: Callable[[int], str]) -> list[str]:
-    """Rules of the texts of `allowed` characters without any of the runs, followed by `end`; the first rule is the root. `extra`
+def text_rules(forbidden: Sequence[Sequence[Spellings]], allowed: Ranges, extra: str, name: Callable[[int], str]) -> list[str]:
+    """Rules of the texts of `allowed` characters without any of the runs; the first rule is the root. `extra`
     is the body of further characters, after which no tag can have begun. `name` names the rules, from 0."""
     automaton = Automaton(forbidden)
     numbers = {automaton.start: 0}
@@ -79,7 +79,7 @@ def text_rules(forbidden: Sequence[Sequence[Spellings]], allowed: Ranges, extra:
         for ranges, space in groups:
             following = automaton.after(state, "", space=space)
             targets[following] = union(targets.get(following, ()), minus(ranges, special))
-        ways = [end]
+        ways = ['""']
         for target, ranges in targets.items():
             if target is None or not ranges:
                 continue

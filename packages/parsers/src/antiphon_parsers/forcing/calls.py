@@ -65,10 +65,7 @@ def call_grammar(call_format: CallFormat, tools: Sequence[Tool], choice: ToolCho
     `budget_tokens` is what prefix, calls and end of turn may take together. Pure; raises ValueError when there is no
     tool to call, and nothing on account of a schema.
     """
-    chosen = tuple(tool for tool in tools if choice.mode != "named" or tool.name == choice.name)
-    if not chosen:
-        raise ValueError("no tool to force a call of")
-    return _call_grammar(call_format, chosen, choice.parallel, _rounded(budget_tokens))
+    return _call_grammar(call_format, tuple(tools), choice, _rounded(budget_tokens))
 
 
 def force_argument(
@@ -87,9 +84,9 @@ def force_argument(
     """
     writer = _Writer(call_format)
     room = _rounded(budget_tokens) - _SPARE
-    call = writer.call(tool, room, block=True)
-    for root in (call, writer.call(tool, room, block=False)):
-        rest = after_text(writer.rules, root, written)
+    for block in (True, False):
+        part = writer.part(tool, room, block=block)
+        rest = after_text(writer.rules, writer.rules.run(part.head, part.body), written)
         if rest is not None:
             certain, node = rest
             grammar = CallGrammar(certain, node, tuple(writer.rules.bodies), tuple(writer.notes))
@@ -111,22 +108,53 @@ def _forced_calls(
     return Forced(grammar.prefix, lower_lark(grammar, end_token=end, tokens=dict(tokens)), grammar.notes)
 
 
-@lru_cache(maxsize=64)
-def _call_grammar(call_format: CallFormat, tools: tuple[Tool, ...], parallel: bool, budget: int) -> CallGrammar:  # noqa: FBT001 (a cache key)
+class CallPart(NamedTuple):
+    """One tool's call: `head` before its arguments, `body` with the closing text, in the rules `bodies`."""
+
+    tool: Tool
+    head: Node
+    body: Node
+    bodies: Sequence[Node]
+
+
+class CallParts(NamedTuple):
+    """The calls that may come first, behind `prefix`, and those that may follow them, at most `most_further`."""
+
+    prefix: str
+    calls: list[CallPart]
+    further: list[CallPart]
+    most_further: int
+    rules: Rules
+    notes: tuple[str, ...]
+
+
+def call_parts(call_format: CallFormat, tools: Sequence[Tool], choice: ToolChoice, *, budget_tokens: int) -> CallParts:
+    """What `call_grammar` is made of. Raises as it does."""
+    chosen = [tool for tool in tools if choice.mode != "named" or tool.name == choice.name]
+    if not chosen:
+        raise ValueError("no tool to force a call of")
     writer = _Writer(call_format)
-    rules = writer.rules
-    room = budget - _SPARE
-    more_room = room // 4 // _MORE_CALLS if parallel and not call_format.single else 0
-    prefix = writer.prefix(tools[0] if len(tools) == 1 else None)
-    further: list[Node] = []
+    room = _rounded(budget_tokens) - _SPARE
+    more_room = room // 4 // _MORE_CALLS if choice.parallel and not call_format.single else 0
+    prefix = writer.prefix(chosen[0] if len(chosen) == 1 else None)
+    further: list[CallPart] = []
     if more_room >= _MORE_ROOM:
         room -= more_room * _MORE_CALLS
-        between = Exact(call_format.between)
-        further = [rules.run(between, writer.call(tool, more_room, block=False)) for tool in tools if writer.fits(tool, more_room)]
-    first = [rules.run(writer.head(tool, prefix), writer.body(tool, room - literal_cost(writer.start(tool)))) for tool in tools]
-    again = rules.several(rules.either(further), 0, _MORE_CALLS) if further else NOTHING
-    root = rules.run(rules.either(first), again, Exact(call_format.block_close))
-    return CallGrammar(prefix, root, tuple(rules.bodies), tuple(dict.fromkeys(writer.notes)))
+        further = [writer.part(tool, more_room, block=False) for tool in chosen if writer.fits(tool, more_room)]
+    calls = [writer.part(tool, room, prefix) for tool in chosen]
+    return CallParts(prefix, calls, further, _MORE_CALLS, writer.rules, tuple(dict.fromkeys(writer.notes)))
+
+
+@lru_cache(maxsize=64)
+def _call_grammar(call_format: CallFormat, tools: tuple[Tool, ...], choice: ToolChoice, budget: int) -> CallGrammar:
+    parts = call_parts(call_format, tools, choice, budget_tokens=budget)
+    rules = parts.rules
+    between = Exact(call_format.between)
+    further = [rules.run(between, part.head, part.body) for part in parts.further]
+    again = rules.several(rules.either(further), 0, parts.most_further) if further else NOTHING
+    first = rules.either(rules.run(part.head, part.body) for part in parts.calls)
+    root = rules.run(first, again, Exact(call_format.block_close))
+    return CallGrammar(parts.prefix, root, tuple(rules.bodies), parts.notes)
 
 
 @lru_cache(maxsize=2048)
@@ -196,9 +224,10 @@ class _Writer:
             return rules.run(Exact(self.start(tool)[len(prefix) :]), *number)
         return rules.run(Exact(before[len(prefix) :]), said(self._name(tool)), Exact(form.behind), *number)
 
-    def call(self, tool: Tool, room: int, *, block: bool) -> Node:
-        """One whole call, without the block's end."""
-        return self.rules.run(self.head(tool, block=block), self.body(tool, room - literal_cost(self.start(tool))))
+    def part(self, tool: Tool, room: int, prefix: str = "", *, block: bool = True) -> CallPart:
+        """One whole call behind the prefix, without the block's end."""
+        head = self.head(tool, prefix, block=block)
+        return CallPart(tool, head, self.body(tool, room - literal_cost(self.start(tool))), self.rules.bodies)
 
     def fits(self, tool: Tool, room: int) -> bool:
         """Whether the smallest call of the tool needs no more than half the room."""

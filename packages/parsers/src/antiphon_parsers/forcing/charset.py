@@ -63,7 +63,10 @@ def regex_class(ranges: Ranges) -> str:
 
 
 def gbnf_class(ranges: Ranges) -> str:
-    """A class of GBNF and of EBNF dialects like it."""
+    """A class of GBNF and of EBNF dialects like it: said by what is not in it where that is less."""
+    if ranges and ranges[-1][1] == LAST:
+        others = complement(ranges) or ((0, 0),)
+        return "[^" + "".join(_span(low, high, gbnf_char) for low, high in others) + "]"
     return "[" + "".join(_span(low, high, gbnf_char) for low, high in ranges) + "]"
 
 

@@ -5,11 +5,12 @@ since the dialect has neither intersections nor cheap large repetitions.
 """
 
 import re
+from typing import NamedTuple
 
 from antiphon_parsers.forcing.automaton import text_rules
-from antiphon_parsers.forcing.charset import ALL_CHARS, chars, charset, gbnf_char, gbnf_class, minus, union
+from antiphon_parsers.forcing.charset import ALL_CHARS, Ranges, chars, charset, gbnf_char, gbnf_class, minus, union
 from antiphon_parsers.forcing.escapes import quoted
-from antiphon_parsers.forcing.nodes import CallGrammar, Either, Exact, Key, Node, Pattern, Ref, Run, Several, Words, Written
+from antiphon_parsers.forcing.nodes import CallGrammar, Either, Exact, Key, Node, Pattern, Ref, Run, Several, Spellings, Words, Written
 from antiphon_parsers.forcing.patterns import gbnf_text, read
 
 MAX_COUNT = 1000
@@ -36,7 +37,7 @@ def literal(text: str) -> str:
 
 class _Gbnf:
     def __init__(self) -> None:
-        self._names: dict[Node, str] = {}
+        self._names: dict[Node | Automated, str] = {}
         self.lines: list[str] = []
 
     def body(self, node: Node) -> str:
@@ -71,25 +72,42 @@ class _Gbnf:
             case Key():
                 return _key_rules(name, node.taken)
             case Written():
-                return _string_rules(name, node)
+                return [f"{name} ::= {self._string(node)}"]
+
+    def _string(self, node: Written) -> str:
+        quote, escapes = _QUOTES[node.form], _ESCAPES[node.form]
+        end = literal(node.end) if node.form == "raw" else quote
+        if node.tree is not None:
+            inner = node.tree if node.form == "raw" else quoted(node.tree, '"' if node.form == "json" else "'")
+            return f"{quote} ({gbnf_text(inner)}) {end}".strip()
+        if node.high == 0:
+            return f"{quote} {end}".strip()
+        if node.form == "raw" or node.forbidden:
+            return f"{quote} {self._automated(node.form, node.forbidden)} {end}".strip()
+        size = max(node.low, 1, min(node.room * 8 // 11, node.high if node.high is not None else 1 << 30))
+        bounds = f"{{{node.low},{size}}}" if size <= MAX_COUNT else f"{{{node.low},}}"
+        return f"{quote} ({gbnf_class(_allowed(node.form))} | {escapes}){bounds} {end}"
+
+    def _automated(self, form: str, forbidden: tuple[tuple[Spellings, ...], ...]) -> str:
+        """The rule of texts that do not hold the tags, in full for each set of tags once."""
+        key = Automated(form, forbidden)
+        name = self._names.get(key)
+        if name is None:
+            name = self._names[key] = f"t{len(self._names)}"
+            states = text_rules(forbidden, _allowed(form), _ESCAPES[form], lambda number: f"{name}-{number}")
+            self.lines += [f"{name}-{number} ::= {body}" for number, body in enumerate(states)]
+        return f"{name}-0"
 
 
-def _string_rules(name: str, node: Written) -> list[str]:
-    quote, escapes = _QUOTES[node.form], _ESCAPES[node.form]
-    end = literal(node.end) if node.form == "raw" else quote
-    if node.tree is not None:
-        inner = node.tree if node.form == "raw" else quoted(node.tree, '"' if node.form == "json" else "'")
-        return [f"{name} ::= {quote} ({gbnf_text(inner)}) {end}"]
-    allowed = ALL_CHARS if node.form == "raw" else minus(ALL_CHARS, union(_CONTROL, chars("\\" + _MARKS[node.form])))
-    if node.form == "raw" or node.forbidden:
-        states = text_rules(node.forbidden, allowed, escapes, end, lambda number: f"{name}-{number}")
-        return [f"{name} ::= {quote} {name}-0".replace("  ", " "), *(f"{name}-{number} ::= {body}" for number, body in enumerate(states))]
-    char = f"({gbnf_class(allowed)} | {escapes})"
-    size = max(node.low, 1, min(node.room * 8 // 11, node.high if node.high is not None else 1 << 30))
-    if node.high == 0:
-        return [f"{name} ::= {quote} {quote}"]
-    bounds = f"{{{node.low},{size}}}" if size <= MAX_COUNT else f"{{{node.low},}}"
-    return [f"{name} ::= {quote} {char}{bounds} {quote}"]
+class Automated(NamedTuple):
+    """Texts that are written out character by character."""
+
+    form: str
+    forbidden: tuple[tuple[Spellings, ...], ...]
+
+
+def _allowed(form: str) -> Ranges:
+    return ALL_CHARS if form == "raw" else minus(ALL_CHARS, union(_CONTROL, chars("\\" + _MARKS[form])))
 
 
 def _key_rules(name: str, taken: tuple[str, ...]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeGuard
 import msgspec
 
 from antiphon_parsers.forcing.patterns import Tree, Unreadable, found_in, shortest
+from antiphon_parsers.forcing.references import reference_target
 
 MAX_DEPTH = 8
 MAX_NODES = 600
@@ -150,7 +151,7 @@ class _Reader:
                 return None
             parts: list[object] = []
             if "$ref" in schema:
-                target = self._target(schema["$ref"])
+                target = reference_target(schema["$ref"], self._root)
                 if target is None:
                     return None
                 parts.append(target)
@@ -162,20 +163,6 @@ class _Reader:
                     merged = _merge(part, merged)
             schema = merged
         return schema
-
-    def _target(self, ref: object) -> dict[str, Any] | None:
-        if not isinstance(ref, str) or not ref.startswith("#"):
-            return None
-        place: object = self._root
-        for step in ref[1:].strip("/").split("/") if ref[1:].strip("/") else ():
-            step = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(place, dict) and step in place:
-                place = place[step]
-            elif isinstance(place, list) and step.isdecimal() and int(step) < len(place):
-                place = place[int(step)]
-            else:
-                return None
-        return place if isinstance(place, dict) else None
 
     def _alternatives(self, base: dict[str, Any], options: list[object], depth: int, *, top: bool) -> Shape:
         shapes: list[Shape] = []
