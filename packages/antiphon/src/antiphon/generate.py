@@ -9,11 +9,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import msgspec
-from antiphon_parsers.call_grammar import CallFormat, force_calls
 
 from antiphon.decode import TurnDecoder
 from antiphon.engines.base import Engine, Job
 from antiphon.model import Model
+from antiphon_parsers.forcing import CallFormat, force_calls
 from antiphon_turns import Event, FinishReason, TurnRequest
 from antiphon_turns.errors import UnsupportedFeature
 
@@ -71,8 +71,14 @@ class Generation:
                 yield decoder.inject(closer)
         grammar = None
         if forced is not None:
-            end = self._model.family.frame.end_of_turn
-            call = force_calls(forced, self._request.tools, self._request.tool_choice, budget_tokens=self._room(), end_token=end)
+            call = force_calls(
+                forced,
+                self._request.tools,
+                msgspec.structs.replace(self._request.tool_choice, parallel=False),
+                budget_tokens=self._room(),
+                end_token=self._model.family.frame.end_of_turn,
+                tokens=self._model.tokenizer.control_tokens,
+            )
             prefix = self._call_ids(call.prefix)
             if not self._fits(prefix):
                 return

@@ -1,11 +1,14 @@
 """Sets of characters as sorted, disjoint code point ranges without surrogates, and their spelling in grammar dialects."""
 
-from collections.abc import Callable, Iterable
+import re
+import string
+from collections.abc import Iterable
 
 Ranges = tuple[tuple[int, int], ...]
 
 LAST = 0x10FFFF
 _SURROGATES = (0xD800, 0xDFFF)
+_ESCAPE_LAST = re.compile(r"\\[xuU][0-9A-F]+$")
 ALL_CHARS: Ranges = ((0, 0xD7FF), (0xE000, LAST))
 
 
@@ -59,21 +62,41 @@ def _without_surrogates(low: int, high: int) -> Iterable[tuple[int, int]]:
 
 def regex_class(ranges: Ranges) -> str:
     """A class of the regular expressions of Rust; no character in it needs an escape from Lark's slashes."""
-    return "[" + "".join(_span(low, high, regex_char) for low, high in ranges) + "]"
+    return "[" + "".join(_span(low, high) for low, high in ranges) + "]"
 
 
 def gbnf_class(ranges: Ranges) -> str:
     """A class of GBNF and of EBNF dialects like it: said by what is not in it where that is less."""
     if ranges and ranges[-1][1] == LAST:
-        others = complement(ranges) or ((0, 0),)
-        return "[^" + "".join(_span(low, high, gbnf_char) for low, high in others) + "]"
-    return "[" + "".join(_span(low, high, gbnf_char) for low, high in ranges) + "]"
+        return f"[^{_gbnf_spans(complement(ranges) or ((0, 0),))}]"
+    return f"[{_gbnf_spans(ranges)}]"
 
 
-def gbnf_char(code: int) -> str:
-    """One character within a GBNF class or string."""
+def _gbnf_spans(ranges: Ranges) -> str:
+    written = ""
+    for low, high in ranges:
+        written += _gbnf_char(low, written)
+        if high > low:
+            written += "-" + _gbnf_char(high, written + "-")
+    return written
+
+
+def gbnf_string(text: str) -> str:
+    """A GBNF string for exactly this text."""
+    written = ""
+    for char in text:
+        written += _gbnf_char(ord(char), written)
+    return f'"{written}"'
+
+
+def _gbnf_char(code: int, before: str) -> str:
+    """One character. Some readers take more than two digits behind \\x, so a digit that follows one is escaped as well."""
     char = chr(code)
-    if char.isascii() and (char.isalnum() or char in " _.,:;<>=!?#%&(){}|+*/@~$'`"):
+    if char in '"\\':
+        return "\\" + char
+    if char in "\n\r\t":
+        return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}[char]
+    if char.isprintable() and char not in "[]^-" and not (char in string.hexdigits and _ESCAPE_LAST.search(before)):
         return char
     return f"\\x{code:02X}" if code < 0x80 else (f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}")
 
@@ -84,5 +107,5 @@ def regex_char(code: int) -> str:
     return char if char.isascii() and (char.isalnum() or char in " _<>=,:;") else f"\\u{{{code:X}}}"
 
 
-def _span(low: int, high: int, spell: Callable[[int], str]) -> str:
-    return spell(low) if low == high else f"{spell(low)}-{spell(high)}"
+def _span(low: int, high: int) -> str:
+    return regex_char(low) if low == high else f"{regex_char(low)}-{regex_char(high)}"

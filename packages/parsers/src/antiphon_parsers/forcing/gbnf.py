@@ -8,14 +8,14 @@ import re
 from typing import NamedTuple
 
 from antiphon_parsers.forcing.automaton import text_rules
-from antiphon_parsers.forcing.charset import ALL_CHARS, Ranges, chars, charset, gbnf_char, gbnf_class, minus, union
+from antiphon_parsers.forcing.charset import ALL_CHARS, Ranges, chars, charset, gbnf_class, gbnf_string, minus, union
 from antiphon_parsers.forcing.escapes import quoted
 from antiphon_parsers.forcing.nodes import CallGrammar, Either, Exact, Key, Node, Pattern, Ref, Run, Several, Spellings, Words, Written
 from antiphon_parsers.forcing.patterns import gbnf_text, read
 
 MAX_COUNT = 1000
-_ESCAPES = {"json": r'"\\" [\x22\\bfnrt]', "python": r'"\\" [\x27\\bfnrt]', "raw": ""}
-_QUOTES = {"json": r'"\x22"', "python": r'"\x27"', "raw": ""}
+_ESCAPES = {"json": r'"\\" ["\\bfnrt]', "python": r'"\\" [' + "'" + r"\\bfnrt]", "raw": ""}
+_QUOTES = {"json": r'"\""', "python": '"\'"', "raw": ""}
 _MARKS = {"json": '"', "python": "'"}
 _CONTROL = charset([(0, 31)])
 _WORD = "[A-Za-z0-9_.]"
@@ -30,11 +30,6 @@ def lower_gbnf(grammar: CallGrammar, *, root: str = "root") -> str:
     return "\n".join([*lines, *gbnf.lines, ""])
 
 
-def literal(text: str) -> str:
-    """A GBNF string for exactly this text."""
-    return '"' + "".join(gbnf_char(ord(char)) for char in text) + '"'
-
-
 class _Gbnf:
     def __init__(self) -> None:
         self._names: dict[Node | Automated, str] = {}
@@ -44,7 +39,7 @@ class _Gbnf:
         """A rule body."""
         match node:
             case Exact():
-                return literal(node.text)
+                return gbnf_string(node.text)
             case Ref():
                 return f"r{node.number}"
             case Run():
@@ -66,7 +61,7 @@ class _Gbnf:
     def _rules(self, name: str, node: Words | Pattern | Key | Written) -> list[str]:
         match node:
             case Words():
-                return [f"{name} ::= {' | '.join(map(literal, node.texts))}"]
+                return [f"{name} ::= {' | '.join(map(gbnf_string, node.texts))}"]
             case Pattern():
                 return [f"{name} ::= {gbnf_text(read(node.regex))}"]
             case Key():
@@ -76,7 +71,7 @@ class _Gbnf:
 
     def _string(self, node: Written) -> str:
         quote, escapes = _QUOTES[node.form], _ESCAPES[node.form]
-        end = literal(node.end) if node.form == "raw" else quote
+        end = gbnf_string(node.end) if node.form == "raw" else quote
         if node.tree is not None:
             inner = node.tree if node.form == "raw" else quoted(node.tree, '"' if node.form == "json" else "'")
             return f"{quote} ({gbnf_text(inner)}) {end}".strip()
@@ -116,13 +111,13 @@ def _key_rules(name: str, taken: tuple[str, ...]) -> list[str]:
     heads = sorted({word[:size] for word in words for size in range(len(word) + 1)} | {""})
     numbers = {head: number for number, head in enumerate(heads)}
     free = f"{name}-free"
-    rules = [f'{name} ::= "\\x22" {name}-0', f'{free} ::= {_WORD}* "\\x22"']
+    rules = [f'{name} ::= "\\"" {name}-0', f'{free} ::= {_WORD}* "\\""']
     for head, number in numbers.items():
         letters = sorted({longer[len(head)] for longer in heads if len(longer) == len(head) + 1 and longer.startswith(head)})
         usual = chars("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_" + ("0123456789." if head else ""))
-        ways = [f"{literal(letter)} {name}-{numbers[head + letter]}" for letter in letters]
+        ways = [f"{gbnf_string(letter)} {name}-{numbers[head + letter]}" for letter in letters]
         others = minus(usual, chars("".join(letters)))
         ways += [f"[{''.join(chr(code) for low, high in others for code in range(low, high + 1))}] {free}"] if others else []
-        ways += ['"\\x22"'] if head and head not in words else []
+        ways += ['"\\""'] if head and head not in words else []
         rules.append(f"{name}-{number} ::= {' | '.join(ways)}")
     return rules

@@ -86,7 +86,7 @@ class _Lark:
                 taken = " | ".join(map(literal, node.taken))
                 return self._terminal(f'"\\"" ({_WORD} & ~({taken})) "\\""' if node.taken else f'"\\"" {_WORD} "\\""')
             case Written():
-                return self._raw(node) if node.form == "raw" else self._terminal(_string(node))
+                return self._raw(node) if node.form == "raw" else self._terminal(self._string(node))
 
     def _text(self, text: str) -> str:
         return " ".join(map(self._piece, filter(None, self._split.split(text))))
@@ -105,26 +105,25 @@ class _Lark:
             self.lines.append(f"{name}: {body}" if kind == "T" else name + body)
         return name
 
+    def _string(self, node: Written) -> str:
+        """Terminal body of a string, without its end."""
+        plain, quote = _PLAIN[node.form], _QUOTES[node.form]
+        body = bounded(plain, _WIDE, node.low, node.room, node.high) if node.tree is None else _matching(node, plain)
+        if node.forbidden and body != '""':
+            body = f"({body}) & ~(ANY ({' | '.join(self._terminal(f'/{run_regex(run)}/') for run in node.forbidden)}) ANY)"
+        return f"{quote} ({body}) {quote}" if quote else body
+
     def _raw(self, node: Written) -> str:
         pieces = [piece for piece in self._split.split(node.end) if piece]
         first = next((place for place, piece in enumerate(pieces) if piece in self._tokens), None)
         if first is None:
-            return self._named("s", f"[suffix={literal(node.end)}]: {self._terminal(_string(node))}")
+            return self._named("s", f"[suffix={literal(node.end)}]: {self._terminal(self._string(node))}")
         before = "".join(pieces[:first])
         behind = " ".join(map(self._piece, pieces[first:]))
         if before:
-            return f"{self._terminal(f'({_string(node)}) {literal(before)}')} {behind}"
-        some = self._terminal(f"({_string(node)}) & /(?s:.)+/")
+            return f"{self._terminal(f'({self._string(node)}) {literal(before)}')} {behind}"
+        some = self._terminal(f"({self._string(node)}) & /(?s:.)+/")
         return f"( {some} )? {behind}" if node.low == 0 and not (node.tree and shortest(node.tree)) else f"{some} {behind}"
-
-
-def _string(node: Written) -> str:
-    """Terminal body of a string, without its end."""
-    plain, quote = _PLAIN[node.form], _QUOTES[node.form]
-    body = bounded(plain, _WIDE, node.low, node.room, node.high) if node.tree is None else _matching(node, plain)
-    if node.forbidden and body != '""':
-        body = f"({body}) & ~(ANY /{without(node.forbidden)}/ ANY)"
-    return f"{quote} ({body}) {quote}" if quote else body
 
 
 def _matching(node: Written, plain: str) -> str:
@@ -140,9 +139,9 @@ def _matching(node: Written, plain: str) -> str:
     return f"{body} & /({plain}|{_WIDE}){{{node.low},{max(node.low, shortest(tree) or 1, high)}}}/"
 
 
-def without(forbidden: Sequence[Sequence[Spellings]]) -> str:
-    """Regular expression of the runs of tags that must not stand in a text."""
-    return "|".join(r"[\s\x1C-\x1F]*".join(f"({'|'.join(map(_escaped, spellings))})" for spellings in run) for run in forbidden)
+def run_regex(run: Sequence[Spellings]) -> str:
+    """Regular expression of a run of tags."""
+    return r"[\s\x1C-\x1F]*".join(f"({'|'.join(map(_escaped, spellings))})" for spellings in run)
 
 
 def bounded(plain: str, wide: str, low: int, room: int, high: int | None) -> str:

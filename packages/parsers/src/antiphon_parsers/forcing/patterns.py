@@ -5,6 +5,7 @@ inline flags are not in it. `.` is any character but a line feed; \\d, \\w and \
 within ASCII, since dialects differ about the rest.
 """
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 import msgspec
@@ -15,8 +16,8 @@ from antiphon_parsers.forcing.charset import (
     chars,
     charset,
     complement,
-    gbnf_char,
     gbnf_class,
+    gbnf_string,
     minus,
     regex_char,
     regex_class,
@@ -323,14 +324,28 @@ def gbnf_text(tree: Tree) -> str:
     match tree:
         case Chars():
             single = _single(tree)
-            return gbnf_class(tree.ranges) if single is None else f'"{gbnf_char(single)}"'
+            return gbnf_class(tree.ranges) if single is None else gbnf_string(chr(single))
         case Row():
-            words = [f"({gbnf_text(part)})" if isinstance(part, Fork) else gbnf_text(part) for part in tree.parts]
-            return " ".join(words).replace('" "', "") or '""'
+            return " ".join(_gbnf_parts(tree)) or '""'
         case Fork():
             return " | ".join(gbnf_text(option) for option in tree.options)
         case Loop():
             return (gbnf_text(tree.body) if isinstance(tree.body, Chars) else f"({gbnf_text(tree.body)})") + _bounds(tree)
+
+
+def _gbnf_parts(tree: Row) -> Iterator[str]:
+    word = ""
+    for part in tree.parts:
+        single = _single(part) if isinstance(part, Chars) else None
+        if single is not None:
+            word += chr(single)
+            continue
+        if word:
+            yield gbnf_string(word)
+            word = ""
+        yield f"({gbnf_text(part)})" if isinstance(part, Fork) else gbnf_text(part)
+    if word:
+        yield gbnf_string(word)
 
 
 def _single(tree: Chars) -> int | None:

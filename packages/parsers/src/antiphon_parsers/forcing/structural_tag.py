@@ -45,7 +45,7 @@ def _call(part: CallPart, head: Node, call_format: CallFormat, *, as_schema: boo
     if as_schema and part.tool.freeform is None:
         schema = closed_schema({"type": "object", **part.tool.schema})
         return _row([start, {"type": "json_schema", "json_schema": schema}, _text(call_format.close)])
-    grammar = CallGrammar("", part.body, part.bodies)
+    grammar = CallGrammar("", part.body, tuple(part.bodies))
     return _row([start, {"type": "grammar", "grammar": lower_gbnf(grammar)}])
 
 
@@ -83,7 +83,8 @@ def _one_of(elements: Sequence[Json]) -> Json:
 def closed_schema(schema: Json) -> Json:
     """The schema with undeclared members forbidden where it declares some and says nothing about others, and with references that
     lead nowhere left out."""
-    return _closed(schema, schema, 0)
+    closed = _closed(schema, schema, 0)
+    return closed if isinstance(closed, dict) else schema
 
 
 def _closed(schema: Any, root: Json, depth: int) -> Any:
