@@ -1,4 +1,4 @@
-"""Which form a turn's output must have, and the grammar for it: forced calls and structured output."""
+"""Which form a turn's output must have, and the grammar for it: forced calls, structured output, calls of strict and freeform tools."""
 
 from collections.abc import Callable
 
@@ -6,9 +6,8 @@ import msgspec
 
 from antiphon.engines.base import Engine
 from antiphon.model import Model
-from antiphon_parsers.call_grammar import Forced, force_calls
-from antiphon_parsers.output_grammar import force_output
-from antiphon_turns import TurnRequest
+from antiphon_parsers.forcing import Forced, force_argument, force_calls, force_output
+from antiphon_turns import Tool, TurnRequest
 from antiphon_turns.errors import UnsupportedFeature
 
 
@@ -33,11 +32,42 @@ def constraint_of(request: TurnRequest, engine: Engine, model: Model) -> Constra
     """The constraint that the engine can be held to, if the request asks for one. A call that must come goes before an output format."""
     if not engine.constrains:
         return None
-    end = model.family.frame.end_of_turn
+    end, tokens = model.family.frame.end_of_turn, model.tokenizer.control_tokens
     choice, call_format, output = request.tool_choice, model.format.call_format, request.output
     if choice.mode in ("any", "named") and call_format is not None:
-        return Constraint(force=lambda room: force_calls(call_format, request.tools, choice, budget_tokens=room, end_token=end))
+        # One call: what a small model adds to a call it had to make is rarely wanted.
+        single = msgspec.structs.replace(choice, parallel=False)
+        return Constraint(
+            force=lambda room: force_calls(call_format, request.tools, single, budget_tokens=room, end_token=end, tokens=tokens)
+        )
     if output is not None:
         calls_allowed = bool(request.tools) and choice.mode == "auto"
-        return Constraint(force=lambda room: force_output(output, budget_tokens=room, end_token=end), calls_allowed=calls_allowed)
+        return Constraint(
+            force=lambda room: force_output(output, budget_tokens=room, end_token=end, tokens=tokens), calls_allowed=calls_allowed
+        )
     return None
+
+
+class HeldCalls:
+    """Tools whose calls are held to their grammar although the model may choose freely: those the client calls strict, and those that
+    take one text of a given form. Empty where the engine or the call format cannot do it."""
+
+    def __init__(self, request: TurnRequest, engine: Engine, model: Model) -> None:
+        self._model = model
+        possible = engine.constrains and model.format.call_format is not None and request.tool_choice.mode == "auto"
+        self._tools = {tool.name: tool for tool in request.tools if tool.strict or tool.freeform is not None} if possible else {}
+
+    def __bool__(self) -> bool:
+        return bool(self._tools)
+
+    def rest_of(self, name: str | None, text: str, room: int) -> Forced | None:
+        """The grammar for the rest of a call of tool `name` that has just begun at the end of the turn's `text`. None where the tool
+        is not held, or too much has been said already to tell what must follow."""
+        tool: Tool | None = self._tools.get(name or "")
+        call_format, calls = self._model.format.call_format, self._model.format.grammar.calls
+        if tool is None or call_format is None or calls is None:
+            return None
+        start = max((text.rfind(opener) for opener in calls.openers), default=-1)
+        if start < 0:
+            return None
+        return force_argument(call_format, tool, written=text[start:], budget_tokens=room, tokens=self._model.tokenizer.control_tokens)

@@ -66,6 +66,11 @@ class TurnDecoder:
         """What was contained so far."""
         return self._assembler.anomalies
 
+    @property
+    def call_made(self) -> bool:
+        """Whether the one call that is allowed is complete."""
+        return self._call_made
+
     def start(self) -> TurnStart:
         """The first event of the turn."""
         return TurnStart(self._tag, self._request.model, self._prompt_tokens, self.cached_tokens)

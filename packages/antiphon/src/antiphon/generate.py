@@ -1,8 +1,8 @@
 """Step 7: the phases of one generation on one worker.
 
-Most turns are one phase. Three things cut a turn into more: a thinking budget (the family's closer is injected when it is spent), a
-forced call (`tool_choice` any or named) and structured output, where reasoning runs free and then a grammar is enforced from its root.
-Injected text counts as output.
+Most turns are one phase. What cuts a turn into more: a thinking budget (the family's closer is injected when it is spent); a forced
+call (`tool_choice` any or named) and structured output, where reasoning runs free and then a grammar is enforced from its root; a call
+of a strict or freeform tool in a free turn, which is held to its grammar from its header to its closer. Injected text counts as output.
 """
 
 from collections.abc import AsyncGenerator
@@ -10,11 +10,12 @@ from contextlib import aclosing
 
 import msgspec
 
-from antiphon.constraints import Constraint, constraint_of
+from antiphon.constraints import Constraint, HeldCalls, constraint_of
 from antiphon.decode import TurnDecoder
 from antiphon.engines.base import Chunk, Engine, Job
 from antiphon.model import Model
-from antiphon_turns import Event, FinishReason, TurnRequest
+from antiphon_parsers.forcing import Forced
+from antiphon_turns import CallReady, Event, FinishReason, SegmentEnd, SegmentStart, TurnRequest
 from antiphon_turns.errors import StreamInterrupted
 
 Batches = AsyncGenerator[list[Event], None]
@@ -31,6 +32,7 @@ class Generation:
         self._job = job
         self._decoder = decoder
         self._called = False
+        self._held = HeldCalls(request, engine, model)
         self.finish: FinishReason = "stop"
         self.queue_seconds: float | None = None
 
@@ -41,7 +43,7 @@ class Generation:
         budget = self._request.thinking.budget_tokens
         if constraint is not None or (budget is not None and self._decoder.in_reasoning):
             return self._phases(constraint, budget)
-        return self._phase(None, reasoning_only=False)
+        return self._free()
 
     async def _phases(self, constraint: Constraint | None, budget: int | None) -> Batches:
         decoder = self._decoder
@@ -60,25 +62,71 @@ class Generation:
                 if not self._fits(closer):
                     return
                 yield decoder.inject(closer)
-        grammar = None
-        if constraint is not None:
-            if not self._fits([]):
-                return
-            if constraint.calls_allowed:
-                async with aclosing(self._free_call()) as batches:
-                    async for batch in batches:
-                        yield batch
-                if self._called or self.finish == "length":
-                    return
-            forced = constraint.force(self._room())
-            prefix = self._call_ids(forced.prefix) if forced.prefix else []
-            if not self._fits(prefix):
-                return
-            yield decoder.inject(prefix)
-            grammar = forced.grammar
-        async with aclosing(self._phase(grammar, reasoning_only=False)) as batches:
+        batches = self._free() if constraint is None else self._constrained(constraint)
+        async with aclosing(batches):
             async for batch in batches:
                 yield batch
+
+    async def _constrained(self, constraint: Constraint) -> Batches:
+        """The rest of the turn, in the form it must have."""
+        if not self._fits([]):
+            return
+        if constraint.calls_allowed:
+            async with aclosing(self._free_call()) as batches:
+                async for batch in batches:
+                    yield batch
+            if self._called:
+                return
+        forced = constraint.force(self._room())
+        prefix = self._call_ids(forced.prefix)
+        if not self._fits(prefix):
+            return
+        yield self._decoder.inject(prefix)
+        async with aclosing(self._phase(forced.grammar, reasoning_only=False)) as batches:
+            async for batch in batches:
+                yield batch
+
+    def _free(self) -> Batches:
+        """The rest of the turn as the model wants it."""
+        return self._free_with_held_calls() if self._held else self._phase(None, reasoning_only=False)
+
+    async def _free_with_held_calls(self) -> Batches:
+        decoder = self._decoder
+        forced: Forced | None = None
+        while True:
+            grammar = None
+            if forced is not None:
+                prefix = self._call_ids(forced.prefix)
+                if not self._fits(prefix):
+                    return
+                grammar = forced.grammar
+                batch = decoder.inject(prefix)
+                yield batch
+                if decoder.done or _call_ended(batch):
+                    grammar = None
+            if decoder.done:
+                return
+            forced, interrupted = None, False
+            async with aclosing(self._phase(grammar, reasoning_only=False)) as batches:
+                async for batch in batches:
+                    yield batch
+                    if grammar is None:
+                        forced = self._begun(batch)
+                    interrupted = forced is not None or (grammar is not None and _call_ended(batch) and self.finish != "length")
+                    if interrupted:
+                        break
+            if not interrupted or decoder.call_made:
+                return
+            # Behind a whole grammar only the end of the turn could be sampled: it was not the model's own choice.
+            if grammar is not None:
+                decoder.inject([])
+
+    def _begun(self, batch: list[Event]) -> Forced | None:
+        """The grammar for a held call that begins in the batch and has not ended in it."""
+        start = next((event for event in reversed(batch) if isinstance(event, SegmentStart)), None)
+        if start is None or start.kind != "tool_call" or _call_ended(batch):
+            return None
+        return self._held.rest_of(start.name, self._model.tokenizer.decode(self._decoder.output_ids), self._room())
 
     async def _free_call(self) -> Batches:
         """The rest of the turn, where the model begins with a call. Where it begins with text nothing is taken: the few tokens
@@ -108,6 +156,8 @@ class Generation:
     def _call_ids(self, prefix: str) -> list[int]:
         """The start of a call as tokens. A tool's name comes from the client: where it spells a control token, the whole
         start is plain text (I13)."""
+        if not prefix:
+            return []
         tokenizer = self._model.tokenizer
         spelled = any(token in tool.name for tool in self._request.tools for token in tokenizer.control_tokens)
         return tokenizer.encode(prefix, added=not spelled)
@@ -150,3 +200,9 @@ class Generation:
             decoder.cached_tokens = min(chunk.cached_tokens, len(self._job.prompt_ids))
         if self.queue_seconds is None:
             self.queue_seconds = chunk.queue_seconds
+
+
+def _call_ended(batch: list[Event]) -> bool:
+    """Whether the last thing a batch tells of a call is its end."""
+    last = next((event for event in reversed(batch) if isinstance(event, SegmentStart | SegmentEnd | CallReady)), None)
+    return isinstance(last, SegmentEnd | CallReady)
