@@ -5,14 +5,14 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from antiphon_parsers.call_grammar import Forced, force_calls
 from antiphon_parsers.number_lark import integer_regex, number_regex
 from antiphon_parsers.schema_cost import least, most, shares
 from antiphon_parsers.schema_lark import Lark, ValueLowering, unanchored, without
 from antiphon_parsers.schema_shape import Anything, Choice, Listing, Literals, Mapping, Number, Text, arguments_shape
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from antiphon_turns import Tool, ToolChoice
 
 ANY = ToolChoice(mode="any")

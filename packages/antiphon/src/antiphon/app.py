@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from antiphon.auth import guarded
 from antiphon.config import Settings
 from antiphon.http import ClientGone, headers_of, read_body, send_response
 from antiphon.openapi import openapi_document
@@ -20,9 +21,9 @@ from antiphon.responses import Responses
 from antiphon.responses_route import PATH as RESPONSES
 from antiphon.responses_route import ResponsesRoutes
 from antiphon.responses_socket import ResponsesSocket
-from antiphon.surfaces import Surface, chat_surface, messages_surface, responses_envelope
+from antiphon.surfaces import Surface, chat_surface, completions_surface, messages_surface, responses_envelope
 from antiphon.turn_route import FAULT, TurnRoute
-from antiphon_protocols import messages, models
+from antiphon_protocols import ErrorResponse, messages, models
 from antiphon_turns.errors import AntiphonError, InternalError, MethodNotAllowed, NotFound, UnknownModel
 
 log = logging.getLogger("antiphon")
@@ -33,14 +34,21 @@ JSON = {"content-type": "application/json"}
 def build_app(pipeline: Pipeline, settings: Settings, *, created: int, responses: Responses | None = None) -> ASGIApp:
     """The ASGI application. `created` is the unix time the model was loaded at. Without `responses` nothing of that surface is kept."""
     chat = chat_surface(
-        tool_dispatch=settings.enable_streaming_tool_dispatch, reasoning_dispatch=settings.enable_streaming_reasoning_dispatch
+        tool_dispatch=settings.enable_streaming_tool_dispatch,
+        reasoning_dispatch=settings.enable_streaming_reasoning_dispatch,
+        reasoning_fields=settings.chat_reasoning,
+        max_choices=settings.max_choices,
     )
     anthropic = messages_surface()
     limits: dict[str, Any] = {"body_limit": settings.max_body_bytes, "keepalive_seconds": settings.keepalive_seconds}
     meta = MetaRoutes(pipeline, anthropic, chat, created=created)
     openai = ResponsesRoutes(responses or Responses(pipeline, store=None), responses_envelope(), **limits)
     socket = ResponsesSocket(openai.responses, enabled=settings.enable_websocket, **limits)
-    turns: dict[str, ASGIApp] = {"/v1/chat/completions": TurnRoute(pipeline, chat, **limits), RESPONSES: openai.create}
+    turns: dict[str, ASGIApp] = {
+        "/v1/chat/completions": TurnRoute(pipeline, chat, **limits),
+        "/v1/completions": TurnRoute(pipeline, completions_surface(max_choices=settings.max_choices), **limits),
+        RESPONSES: openai.create,
+    }
     routes = [
         Route(RESPONSES, socket, methods=["GET"]),
         *openai.routes(),
@@ -62,7 +70,7 @@ def build_app(pipeline: Pipeline, settings: Settings, *, created: int, responses
     app = Starlette(routes=routes, exception_handlers={HTTPException: meta.http_error, Exception: meta.fault})
     # A redirect would answer an agent's POST with an empty body, and few clients send it a second time.
     app.router.redirect_slashes = False
-    return direct(turns, {RESPONSES: socket}, app)
+    return guarded(direct(turns, {RESPONSES: socket}, app), settings.api_key, refuse=meta.refuse)
 
 
 def direct(turns: Mapping[str, ASGIApp], sockets: Mapping[str, ASGIApp], rest: ASGIApp) -> ASGIApp:
@@ -168,9 +176,12 @@ class MetaRoutes:
         """A fault of ours in the same envelope; the log has the details."""
         return self._error(request, InternalError(FAULT))
 
+    def refuse(self, path: str, headers: Mapping[str, str], error: AntiphonError) -> ErrorResponse:
+        """An error in the envelope of the surface the path belongs to."""
+        return self._surfaces[envelope_of(path, headers)].error(error, f"req_{self._pipeline.new_tag()}")
+
     def _error(self, request: Request, error: AntiphonError) -> Response:
-        surface = self._surfaces[envelope_of(request.url.path, request.headers)]
-        status, headers, body = surface.error(error, f"req_{self._pipeline.new_tag()}")
+        status, headers, body = self.refuse(request.url.path, request.headers, error)
         return Response(body, status_code=status, headers=headers)
 
 

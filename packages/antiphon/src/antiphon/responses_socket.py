@@ -115,7 +115,7 @@ class Connection:
         """Answers one frame. An error before the first event is a frame of its own, a later one the end of the response."""
         tag = self._responses.pipeline.new_tag()
         try:
-            with self._responses.live.turn():
+            with self._responses.live.turn(), self._responses.pipeline.admission.turns():
                 turn = await self._open(frame, tag)
                 if turn.call.generate:
                     await self._run(turn)
