@@ -32,7 +32,7 @@ def constraint_of(request: TurnRequest, engine: Engine, model: Model) -> Constra
     """The constraint that the engine can be held to, if the request asks for one. A call that must come goes before an output format."""
     if not engine.constrains:
         return None
-    end, tokens = model.family.frame.end_of_turn, model.tokenizer.control_tokens
+    end, tokens = model.family.frame.end_of_turn, marker_tokens(request, model)
     choice, call_format, output = request.tool_choice, model.format.call_format, request.output
     if choice.mode in ("any", "named") and call_format is not None:
         # One call: what a small model adds to a call it had to make is rarely wanted.
@@ -48,6 +48,14 @@ def constraint_of(request: TurnRequest, engine: Engine, model: Model) -> Constra
     return None
 
 
+def marker_tokens(request: TurnRequest, model: Model) -> dict[str, int]:
+    """The family's markers that are control tokens. One that a client's tool or schema spells is left out: there it is text (I13)."""
+    control = model.tokenizer.control_tokens
+    spelled = "\n".join([*(tool.name + tool.parameters for tool in request.tools), (request.output and request.output.schema) or ""])
+    markers = (*model.family.markers, *model.family.frame.stop_tokens)
+    return {marker: control[marker] for marker in markers if marker in control and marker not in spelled}
+
+
 class HeldCalls:
     """Tools whose calls are held to their grammar although the model may choose freely: those the client calls strict, and those that
     take one text of a given form. Empty where the engine or the call format cannot do it."""
@@ -56,6 +64,7 @@ class HeldCalls:
         self._model = model
         possible = engine.constrains and model.format.call_format is not None and request.tool_choice.mode == "auto"
         self._tools = {tool.name: tool for tool in request.tools if tool.strict or tool.freeform is not None} if possible else {}
+        self._tokens = marker_tokens(request, model) if self._tools else {}
 
     def __bool__(self) -> bool:
         return bool(self._tools)
@@ -67,7 +76,9 @@ class HeldCalls:
         call_format, calls = self._model.format.call_format, self._model.format.grammar.calls
         if tool is None or call_format is None or calls is None:
             return None
-        start = max((text.rfind(opener) for opener in calls.openers), default=-1)
-        if start < 0:
-            return None
-        return force_argument(call_format, tool, written=text[start:], budget_tokens=room, tokens=self._model.tokenizer.control_tokens)
+        # A marker may stand within another's block; the one that begins what the format writes is the right one.
+        starts = (text.rfind(opener) for opener in calls.openers)
+        found = (
+            force_argument(call_format, tool, written=text[start:], budget_tokens=room, tokens=self._tokens) for start in starts if start >= 0
+        )
+        return next((forced for forced in found if forced is not None), None)
