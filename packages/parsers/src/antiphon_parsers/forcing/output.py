@@ -8,6 +8,7 @@ import msgspec
 from antiphon_parsers.forcing.calls import Forced
 from antiphon_parsers.forcing.lark import lower_lark
 from antiphon_parsers.forcing.nodes import CallGrammar, Rules
+from antiphon_parsers.forcing.references import bad_references
 from antiphon_parsers.forcing.shapes import Anything, Shape, value_shape
 from antiphon_parsers.forcing.values import ValueLowering
 from antiphon_turns.request import OutputFormat
@@ -36,6 +37,8 @@ def output_shape(schema: str | None) -> tuple[Shape, tuple[str, ...]]:
     if schema is None:
         return Anything(only_objects=True), ()
     try:
-        return value_shape(msgspec.json.decode(schema)), ()
+        decoded = msgspec.json.decode(schema)
+        notes = bad_references(decoded) if isinstance(decoded, dict) else ()
+        return value_shape(decoded), tuple(f"the reference {name} of the output schema leads nowhere" for name in notes)
     except (msgspec.MsgspecError, RecursionError):
         return Anything(), ("the output schema is no JSON schema",)
