@@ -120,7 +120,7 @@ def test_lark_grammars_are_read(definition: str, good: list[str], bad: list[str]
     [
         ('start: "a"\n%ignore " "', "lark", "%ignore"),
         ("start: missing", "lark", "missing"),
-        ('start: two{"a"}\ntwo{x}: x x', "lark", "rule"),
+        ('start: two{"a"}\ntwo{x}: x x', "lark", "template"),
         ("start: /(?=a)b/", "lark", "look-around"),
         ("%import python.NAME\nstart: NAME", "lark", "import"),
         ("start: start", "lark", "no text"),

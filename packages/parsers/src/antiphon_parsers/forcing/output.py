@@ -14,6 +14,7 @@ from antiphon_parsers.forcing.values import ValueLowering
 from antiphon_turns.request import OutputFormat
 
 _SPARE = 2
+_NESTING = 4
 
 
 def force_output(output: OutputFormat, *, budget_tokens: int, end_token: str | None = None, tokens: Map[str, int] | None = None) -> Forced:
@@ -35,7 +36,7 @@ def output_grammar(output: OutputFormat, *, budget_tokens: int) -> CallGrammar:
 def output_shape(schema: str | None) -> tuple[Shape, tuple[str, ...]]:
     """The shape of a schema as JSON text, and what could not be read of it."""
     if schema is None:
-        return Anything(only_objects=True), ()
+        return Anything(only_objects=True, nesting=_NESTING), ()
     try:
         decoded = msgspec.json.decode(schema)
         notes = bad_references(decoded) if isinstance(decoded, dict) else ()
