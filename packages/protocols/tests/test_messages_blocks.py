@@ -22,7 +22,10 @@ def user(*blocks: dict[str, Any], **fields: Any) -> TurnRequest:
 
 
 TEXT_DOCUMENT = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "body"}, "title": "T", "context": "C"}
-PARTS_DOCUMENT = {"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "p1"}, {"type": "text", "text": "p2"}]}}
+PARTS_DOCUMENT = {
+    "type": "document",
+    "source": {"type": "content", "content": [{"type": "text", "text": "p1"}, {"type": "text", "text": "p2"}]},
+}
 PDF = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}, "title": "Paper"}
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
 FOUND = {"type": "search_result", "source": "https://a.example", "title": "Page", "content": [{"type": "text", "text": "x"}]}
@@ -64,23 +67,29 @@ def test_what_the_model_cannot_see_is_refused_or_noted_in_a_result(block: dict[s
 @pytest.mark.parametrize(
     ("result", "text", "failed"),
     [
-        ({}, "", False),
-        ({"content": None, "is_error": None}, "", False),
-        ({"content": ""}, "", False),
-        ({"content": []}, "", False),
-        ({"content": "plain", "is_error": True}, "plain", True),
-        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "is_error": False}, "a\nb", False),
-        ({"content": [{"type": "tool_reference", "tool_name": "run"}]}, '{"name":"run","description":"runs","parameters":{"type": "object"}}', False),
-        ({"content": [{"type": "tool_reference", "tool_name": "gone"}]}, "gone", False),
+        ({}, "", "fine"),
+        ({"content": None, "is_error": None}, "", "fine"),
+        ({"content": ""}, "", "fine"),
+        ({"content": []}, "", "fine"),
+        ({"content": "plain", "is_error": True}, "plain", "error"),
+        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "is_error": False}, "a\nb", "fine"),
+        (
+            {"content": [{"type": "tool_reference", "tool_name": "run"}]},
+            '{"name":"run","description":"runs","parameters":{"type": "object"}}',
+            "fine",
+        ),
+        ({"content": [{"type": "tool_reference", "tool_name": "gone"}]}, "gone", "fine"),
     ],
 )
-def test_results_in_every_form(result: dict[str, Any], text: str, failed: bool) -> None:
+def test_results_in_every_form(result: dict[str, Any], text: str, failed: str) -> None:
     request = user({"type": "tool_result", "tool_use_id": "c", **result}, tools=[RUN])
-    assert request.messages == (ToolMessage("c", text, None, failed),)
+    assert request.messages == (ToolMessage("c", text, None, failed == "error"),)
 
 
 def test_citations_are_named() -> None:
-    request = user({**TEXT_DOCUMENT, "citations": {"enabled": True}}, {**FOUND, "citations": {"enabled": True}}, {**FOUND, "citations": None})
+    request = user(
+        {**TEXT_DOCUMENT, "citations": {"enabled": True}}, {**FOUND, "citations": {"enabled": True}}, {**FOUND, "citations": None}
+    )
     assert request.ignored == ("messages.0.content.0.citations", "messages.0.content.1.citations")
 
 
@@ -100,7 +109,10 @@ def test_what_the_vendors_servers_ran_is_left_out_by_name() -> None:
 
 def test_tools_added_in_the_middle_are_shown_there() -> None:
     tools = [{**RUN, "defer_loading": True}]
-    late = {"role": "system", "content": [{"type": "tool_addition", "tool": {"type": "tool_reference", "name": "run"}}, {"type": "tool_removal", "tool": {}}]}
+    late = {
+        "role": "system",
+        "content": [{"type": "tool_addition", "tool": {"type": "tool_reference", "name": "run"}}, {"type": "tool_removal", "tool": {}}],
+    }
     request = turn(messages=[HI, late], tools=tools)
     assert request.messages[1] == SystemMessage('{"name":"run","description":"runs","parameters":{"type": "object"}}')
     assert request.tools[0].deferred
@@ -132,7 +144,9 @@ CLIENT_TOOLS = [
 
 @pytest.mark.parametrize(("kind", "name", "parameters"), CLIENT_TOOLS)
 def test_typed_tools_that_the_client_runs_are_functions(kind: str, name: str, parameters: set[str]) -> None:
-    request = turn(tools=[{"type": kind, "name": name, "display_width_px": 800, "display_height_px": 600}], tool_choice={"type": "tool", "name": name})
+    request = turn(
+        tools=[{"type": kind, "name": name, "display_width_px": 800, "display_height_px": 600}], tool_choice={"type": "tool", "name": name}
+    )
     (tool,) = request.tools
     assert (tool.name, set(tool.schema["properties"])) == (name, parameters)
     assert tool.description and request.ignored == ()
@@ -148,7 +162,13 @@ def test_undo_is_offered_only_where_the_tool_has_it() -> None:
     assert "undo_edit" not in commands("text_editor_20250429")
 
 
-SERVER_TOOLS = ["web_search_20250305", "web_fetch_20250910", "code_execution_20250825", "advisor_20260301", "tool_search_tool_bm25_20251119"]
+SERVER_TOOLS = [
+    "web_search_20250305",
+    "web_fetch_20250910",
+    "code_execution_20250825",
+    "advisor_20260301",
+    "tool_search_tool_bm25_20251119",
+]
 
 
 @pytest.mark.parametrize("kind", SERVER_TOOLS)
@@ -196,7 +216,13 @@ def test_other_edits_are_named() -> None:
 SCHEMA = {"type": "object", "properties": {"a": {"const": 1.10}}}
 
 
-@pytest.mark.parametrize("place", [{"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}, {"output_format": {"type": "json_schema", "schema": SCHEMA}}])
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
+        {"output_format": {"type": "json_schema", "schema": SCHEMA}},
+    ],
+)
 def test_answer_formats(place: dict[str, Any]) -> None:
     assert turn(**place).output == OutputFormat(schema=json.dumps(SCHEMA))
 

@@ -21,7 +21,10 @@ def client_tool(tool: WireTool, name: str) -> Tool | None:
     description, properties, required = build(tool, version)
     schema = {"type": "object", "properties": properties, "required": required}
     return Tool(
-        name=name, description=tool.description or description, parameters=msgspec.json.encode(schema).decode(), deferred=bool(tool.defer_loading)
+        name=name,
+        description=tool.description or description,
+        parameters=msgspec.json.encode(schema).decode(),
+        deferred=bool(tool.defer_loading),
     )
 
 
