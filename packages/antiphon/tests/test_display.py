@@ -39,15 +39,14 @@ def test_thinking_is_withheld_only_where_a_carrier_holds_it(display, sealed, thi
     assert call.turn.ignored == ignored
 
 
+HELD = f"</think><tool_call>\n<function=f>\n<parameter=a>\n{'w ' * 12}\n</parameter>\n</function>\n</tool_call>"
+
+
 @pytest.mark.parametrize(
     ("say", "delay", "until"),
     [
         ("</think>fine", 800, "content_block_start"),
-        (
-            f"</think><tool_call>\n<function=f>\n<parameter=a>\n{'w ' * 12}\n</parameter>\n</function>\n</tool_call>",
-            25,
-            "content_block_start",
-        ),
+        (HELD, 25, "content_block_start"),
     ],
     ids=["prefill", "held call"],
 )
