@@ -116,7 +116,9 @@ def test_completions_logprobs_have_their_offsets(client):
     choice = sdk.completions.create(model=MODEL, prompt="x", logprobs=2, max_tokens=30).choices[0]
     found = choice.logprobs
     assert "".join(found.tokens) == choice.text
-    assert [choice.text[offset : offset + len(token)] for offset, token in zip(found.text_offset, found.tokens, strict=True)] == found.tokens
+    assert [
+        choice.text[offset : offset + len(token)] for offset, token in zip(found.text_offset, found.tokens, strict=True)
+    ] == found.tokens
     assert all(len(top) == 2 for top in found.top_logprobs)
 
 

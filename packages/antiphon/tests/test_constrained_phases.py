@@ -85,9 +85,17 @@ def test_structured_output(serve_mock, monkeypatch, fields, says, constrained, c
 
 def test_structured_output_on_messages(serve_mock, monkeypatch):
     server = serve_mock([{"when": "", "say": "x"}])
-    for place in ({"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}, {"output_format": {"type": "json_schema", "schema": SCHEMA}}):
+    for place in (
+        {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
+        {"output_format": {"type": "json_schema", "schema": SCHEMA}},
+    ):
         played = Played(server, monkeypatch, ["R\n</think>\n\n", '{"k": 7}'])
-        body = {"model": "antiphon-mock", "max_tokens": 200, "messages": [{"role": "user", "content": "x"}], "thinking": {"type": "adaptive"}}
+        body = {
+            "model": "antiphon-mock",
+            "max_tokens": 200,
+            "messages": [{"role": "user", "content": "x"}],
+            "thinking": {"type": "adaptive"},
+        }
         content = server.http.post("/v1/messages", json={**body, **place}).json()["content"]
         assert [block.get("thinking") or block.get("text") for block in content] == ["R", '{"k": 7}']
         assert played.constrained == [False, True]

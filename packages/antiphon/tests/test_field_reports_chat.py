@@ -27,7 +27,9 @@ def choice(server, request):
 @both
 def test_46_a_closed_block_in_the_prompt_is_no_reasoning(serve_mock, source):
     report = case(46, source)
-    said = choice(serve_mock(script(report["model_output"]), model_name="m"), {"model": "m", **report["request"], "reasoning_effort": "none"})["message"]
+    said = choice(
+        serve_mock(script(report["model_output"]), model_name="m"), {"model": "m", **report["request"], "reasoning_effort": "none"}
+    )["message"]
     assert said["content"].strip() == report["model_output"]
     assert said.get("reasoning_content") is None
 
@@ -196,7 +198,7 @@ def test_148_the_engine_gets_the_constraint(serve_mock, source, monkeypatch):
 
     async def generate(job):
         jobs.append(job)
-        yield Chunk(engine._tokenizer.encode('{"a": 1}', added=False) + [engine._end_id], "stop", 0)
+        yield Chunk([*engine._tokenizer.encode('{"a": 1}', added=False), engine._end_id], "stop", 0)
 
     monkeypatch.setattr(engine, "generate", generate)
     monkeypatch.setattr(engine, "constrains", True)

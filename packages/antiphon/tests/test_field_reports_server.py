@@ -62,7 +62,9 @@ def test_122_nothing_stays_in_flight(serve_mock, monkeypatch):
         raise StreamInterrupted("broke off")
 
     monkeypatch.setattr(server.pipeline.engine, "_speak", broken)
-    statuses = [server.http.post(path, json={**WORDS, "n": n}).status_code for path, n in [*((path, 1) for path in PATHS * 2), (PATHS[1], 3)]]
+    statuses = [
+        server.http.post(path, json={**WORDS, "n": n}).status_code for path, n in [*((path, 1) for path in PATHS * 2), (PATHS[1], 3)]
+    ]
     assert statuses == [502] * 5
     idle(server)
 

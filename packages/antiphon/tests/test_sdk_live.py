@@ -14,7 +14,7 @@ from antiphon.serve import build
 from antiphon_turns import CallSegment, ReasoningSegment, TextSegment, ids
 
 MODEL = "antiphon-mock"
-TURNS = 100
+TURNS = 200
 BASH = {"type": "object", "properties": {"command": {"type": "string"}, "limit": {"type": "integer"}}, "required": ["command"]}
 NOW = {"type": "object", "properties": {}}
 TOOLS = [{"name": "Bash", "input_schema": BASH}, {"name": "now", "input_schema": NOW}]

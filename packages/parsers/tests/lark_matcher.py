@@ -10,12 +10,12 @@ _BYTES = [bytes([value]) for value in range(256)]
 
 
 class _Vocabulary:
-    """A token for each byte, then control tokens."""
+    """A token for each byte, one that ends a text, then control tokens."""
 
     bos_token_id = None
 
     def __init__(self, control: Sequence[str]) -> None:
-        self.tokens = [*_BYTES, *(token.encode() for token in control)]
+        self.tokens = [*_BYTES, b"<eos>", *(token.encode() for token in control)]
         self.special_token_ids = list(range(256, len(self.tokens)))
         self.eos_token_id = 256
 
@@ -28,9 +28,9 @@ class Reader:
 
     def __init__(self, control: Sequence[str] = ()) -> None:
         known = (END, *control)
-        self.tokens = {token: 256 + place for place, token in enumerate(known)}
+        self.tokens = {token: 257 + place for place, token in enumerate(known)}
         self._split = re.compile("(" + "|".join(map(re.escape, sorted(known, key=len, reverse=True))) + ")")
-        self._tokenizer = LLTokenizer(TokenizerWrapper(_Vocabulary(known)), n_vocab=256 + len(known), slices=[])
+        self._tokenizer = LLTokenizer(TokenizerWrapper(_Vocabulary(known)), n_vocab=257 + len(known), slices=[])
 
     def ids(self, text: str) -> list[int]:
         """The text as tokens."""

@@ -17,7 +17,13 @@ Merged = AsyncGenerator[list[ChoiceEvent | TurnEnd], None]
 
 
 def run_choices(
-    pipeline: Pipeline, prepared: Sequence[Prepared], n: int, *, turn_tag: str, request_id: str, argument_streaming: ArgumentStreaming | None
+    pipeline: Pipeline,
+    prepared: Sequence[Prepared],
+    n: int,
+    *,
+    turn_tag: str,
+    request_id: str,
+    argument_streaming: ArgumentStreaming | None,
 ) -> Merged:
     """Batches of events of all turns as they come, each with the index of its choice: `n` for every prompt, in order. First one batch
     with all TurnStarts; last a bare TurnEnd with the usage of all (each prompt counted once). Raises what `Pipeline.run` raises, and

@@ -79,6 +79,8 @@ class HeldCalls:
         # A marker may stand within another's block; the one that begins what the format writes is the right one.
         starts = (text.rfind(opener) for opener in calls.openers)
         found = (
-            force_argument(call_format, tool, written=text[start:], budget_tokens=room, tokens=self._tokens) for start in starts if start >= 0
+            force_argument(call_format, tool, written=text[start:], budget_tokens=room, tokens=self._tokens)
+            for start in starts
+            if start >= 0
         )
         return next((forced for forced in found if forced is not None), None)

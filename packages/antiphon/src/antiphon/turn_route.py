@@ -98,11 +98,8 @@ class Answer:
         """Runs the turn, or the turns: there is one preparation a prompt. Raises AntiphonError only while nothing has been sent."""
         self._projector = projector = call.projector(self.request_id, int(time.time()))
         how: dict[str, Any] = {"turn_tag": self._tag, "request_id": self.request_id, "argument_streaming": call.argument_streaming}
-        turn: Batches
-        if call.turns == 1:
-            turn = self._pipeline.run(prepared[0], **how)
-        else:
-            turn = run_choices(self._pipeline, prepared, call.n, **how)
+        several = call.turns > 1
+        turn: Batches = run_choices(self._pipeline, prepared, call.n, **how) if several else self._pipeline.run(prepared[0], **how)
         headers = [(self._surface.request_id_header, self.request_id), *notes(prepared[0])]
         started = time.monotonic()
         async with aclosing(turn):

@@ -20,7 +20,15 @@ from msgspec import structs
 from antiphon.engines.base import Chunk, Job
 from antiphon.engines.llama_http import Event, EventReader, Gaps, completion_body, error_message, logprobs_of, probe_body
 from antiphon_turns import SampledLogprob
-from antiphon_turns.errors import ConfigError, StreamInterrupted, WorkerError, WorkerProtocolError, WorkerRefusal, WorkerTimeout, WorkerUnavailable
+from antiphon_turns.errors import (
+    ConfigError,
+    StreamInterrupted,
+    WorkerError,
+    WorkerProtocolError,
+    WorkerRefusal,
+    WorkerTimeout,
+    WorkerUnavailable,
+)
 
 _log = logging.getLogger(__name__)
 _NO_ENGINE = "The embedded engine needs the package xllamacpp (`pip install xllamacpp`); without it, use --engine mock."

@@ -19,6 +19,7 @@ from antiphon_parsers.forcing.freeform import freeform_tree
 from antiphon_parsers.forcing.lark import lower_lark
 from antiphon_parsers.forcing.nodes import NOTHING, CallGrammar, Exact, Node, Pattern, Rules, said
 from antiphon_parsers.forcing.patterns import Unreadable
+from antiphon_parsers.forcing.references import bad_references
 from antiphon_parsers.forcing.resume import after_text
 from antiphon_parsers.forcing.rooms import divide_call
 from antiphon_parsers.forcing.shapes import Anything, Choice, Mapping, Member, Text, arguments_shape, json_text
@@ -157,32 +158,30 @@ def _call_grammar(call_format: CallFormat, tools: tuple[Tool, ...], choice: Tool
     return CallGrammar(parts.prefix, root, tuple(rules.bodies), parts.notes)
 
 
-@lru_cache(maxsize=2048)
-def _shape(parameters: str) -> Mapping | Choice | Anything:
-    """The shape of the arguments of a schema; memoised, since clients send the same tools with every request."""
-    return arguments_shape(Tool(name="", parameters=parameters).schema)
-
-
 class _Plan(NamedTuple):
-    """What a tool's arguments must look like, and what of that could not be had."""
+    """What a tool's arguments must look like, and what of that cannot be had."""
 
     shape: Mapping | Choice | Anything
-    note: str = ""
+    notes: tuple[str, ...] = ()
 
 
+@lru_cache(maxsize=2048)
 def _plan(tool: Tool) -> _Plan:
+    """Memoised, since clients send the same tools with every request."""
     try:
-        shape = _shape(tool.parameters)
+        schema = tool.schema
+        shape = arguments_shape(schema)
     except (msgspec.MsgspecError, RecursionError):
-        return _Plan(Anything(only_objects=True), f"tool {tool.name}: its parameters are no JSON schema")
+        return _Plan(Anything(only_objects=True), (f"tool {tool.name}: its parameters are no JSON schema",))
+    notes = tuple(f"tool {tool.name}: the reference {name} leads nowhere" for name in bad_references(schema))
     if tool.freeform is None:
-        return _Plan(shape)
+        return _Plan(shape, notes)
     key = (tool.required() or ("input",))[0]
     try:
         text = Text(tree=freeform_tree(tool.freeform))
     except (Unreadable, RecursionError) as error:
-        return _Plan(shape, f"tool {tool.name}: its {tool.freeform.syntax} grammar is not enforced: {error}")
-    return _Plan(Mapping((Member(key, text, required=True),)))
+        return _Plan(shape, (*notes, f"tool {tool.name}: its {tool.freeform.syntax} grammar is not enforced, because of {error}"))
+    return _Plan(Mapping((Member(key, text, required=True),)), notes)
 
 
 class _Writer:
@@ -235,9 +234,8 @@ class _Writer:
 
     def body(self, tool: Tool, room: int) -> Node:
         """Arguments and closing text."""
-        shape, note = _plan(tool)
-        if note:
-            self.notes.append(note)
+        shape, notes = _plan(tool)
+        self.notes += notes
         left = room - literal_cost(self._form.close)
         options = shape.options if isinstance(shape, Choice) else (shape,)
         return self.rules.either(self._arguments(tool, option if isinstance(option, Mapping) else None, left) for option in options)

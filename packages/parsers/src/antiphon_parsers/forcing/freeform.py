@@ -246,7 +246,7 @@ class _Expressions:
             self._at += 1
         self._skip("}")
         if not numbers[0]:
-            raise Unreadable("a repetition without a number")
+            raise Unreadable("a template, or a repetition without a number")
         return int(numbers[0]), (int(numbers[1]) if numbers[1] else None) if place else int(numbers[0])
 
 

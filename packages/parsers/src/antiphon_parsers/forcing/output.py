@@ -8,11 +8,13 @@ import msgspec
 from antiphon_parsers.forcing.calls import Forced
 from antiphon_parsers.forcing.lark import lower_lark
 from antiphon_parsers.forcing.nodes import CallGrammar, Rules
+from antiphon_parsers.forcing.references import bad_references
 from antiphon_parsers.forcing.shapes import Anything, Shape, value_shape
 from antiphon_parsers.forcing.values import ValueLowering
 from antiphon_turns.request import OutputFormat
 
 _SPARE = 2
+_NESTING = 4
 
 
 def force_output(output: OutputFormat, *, budget_tokens: int, end_token: str | None = None, tokens: Map[str, int] | None = None) -> Forced:
@@ -34,8 +36,10 @@ def output_grammar(output: OutputFormat, *, budget_tokens: int) -> CallGrammar:
 def output_shape(schema: str | None) -> tuple[Shape, tuple[str, ...]]:
     """The shape of a schema as JSON text, and what could not be read of it."""
     if schema is None:
-        return Anything(only_objects=True), ()
+        return Anything(only_objects=True, nesting=_NESTING), ()
     try:
-        return value_shape(msgspec.json.decode(schema)), ()
+        decoded = msgspec.json.decode(schema)
+        notes = bad_references(decoded) if isinstance(decoded, dict) else ()
+        return value_shape(decoded), tuple(f"the reference {name} of the output schema leads nowhere" for name in notes)
     except (msgspec.MsgspecError, RecursionError):
         return Anything(), ("the output schema is no JSON schema",)

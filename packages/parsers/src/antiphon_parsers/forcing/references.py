@@ -32,3 +32,21 @@ def is_reference_good(reference: object, root: dict[str, Any]) -> bool:
             return True
         reference = target["$ref"]
     return False
+
+
+def bad_references(schema: dict[str, Any]) -> tuple[str, ...]:
+    """The references of a schema that lead nowhere, each once."""
+    found: dict[str, None] = {}
+    todo: list[tuple[object, int]] = [(schema, 0)]
+    while todo:
+        node, depth = todo.pop()
+        if depth > 64:
+            continue
+        if isinstance(node, dict):
+            reference = node.get("$ref")
+            if isinstance(reference, str) and not is_reference_good(reference, schema):
+                found[reference] = None
+            todo += [(value, depth + 1) for value in node.values()]
+        elif isinstance(node, list):
+            todo += [(value, depth + 1) for value in node]
+    return tuple(found)

@@ -187,7 +187,7 @@ class ValueLowering:
 
     def _anything(self, room: int, depth: int, after: str, *, only_objects: bool) -> Node:
         rules, spell = self._rules, self._notation.spell
-        count = min(8, room // 40)
+        count = min(8, room // 100)
         words = rules.run(Words(tuple(map(spell, ("true", "false", "null")))), Exact(after))
         scalars = [self._text(Text(), room, after), words, rules.run(number_node(Number("number"), min(room, 24)), Exact(after))]
         if depth == 0 or count == 0:

@@ -158,9 +158,7 @@ def _thinking(effort: str | None) -> Thinking:
 def _sampling(request: wire.WireRequest) -> Sampling:
     for name in ("max_tokens", "max_completion_tokens"):
         wire_body.check_positive(name, getattr(request, name))
-    return openai_sampling(
-        request, max_tokens=request.max_completion_tokens or request.max_tokens, top_logprobs=_top_logprobs(request)
-    )
+    return openai_sampling(request, max_tokens=request.max_completion_tokens or request.max_tokens, top_logprobs=_top_logprobs(request))
 
 
 def _top_logprobs(request: wire.WireRequest) -> int | None:
