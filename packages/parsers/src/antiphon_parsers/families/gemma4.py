@@ -7,6 +7,7 @@ from antiphon_parsers.arguments import elements, json_text, members, string_valu
 from antiphon_parsers.engine.noted_body import Notation
 from antiphon_parsers.engine.noted_calls import NotedCalls
 from antiphon_parsers.families.parts import ReasoningPart, ToolPart
+from antiphon_parsers.forcing.forms import CallFormat, ObjectArguments, ValueNotation
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
 
@@ -39,6 +40,18 @@ def _key(key: str, quote: str) -> str:
     return key if _PLAIN_KEY.fullmatch(key) else f"{quote}{string_value(json_text(key))}{quote}"
 
 
+CALL_FORMAT = CallFormat(
+    before=f"{OPEN}call:",
+    behind="",
+    arguments=ObjectArguments(
+        notation=ValueNotation(
+            quote=QUOTE, item=",", assign=":", bare_keys=True, ends=(",", "}", "]", CLOSE), spell=lambda raw: written(raw, QUOTE)
+        )
+    ),
+    close=CLOSE,
+)
+
+
 def write_tools(tools: Sequence[Tool]) -> str:
     """Tools one a line, then how to call."""
     return (
@@ -56,7 +69,7 @@ TOOLS = ToolPart(
     frame=Frame(assistant_header="<|turn>model\n", end_of_turn="<turn|>", stop_tokens=("<turn|>", RESPONSE, "<eos>")),
     markers=("<|turn>", "<turn|>", "<|channel>", OPEN, CLOSE, QUOTE, RESPONSE, "<tool_response|>", "<|tool>", "<tool|>", "<|think|>"),
     calls=SYNTAX,
-    call_format=None,
+    call_format=CALL_FORMAT,
     write_call=write_call,
     write_tools=write_tools,
     gap=0,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from antiphon_parsers.engine.xml_calls import XmlCalls
 from antiphon_parsers.families.parts import UNTYPED, ReasoningPart, ToolPart, offer
 from antiphon_parsers.families.qwen3_coder import TOOLS as QWEN3_CODER
-from antiphon_parsers.families.qwen3_coder import write_inline
+from antiphon_parsers.families.qwen3_coder import inline_format, write_inline
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, ReplayPolicy, TemplateSwitches, Tool
 
@@ -38,7 +38,7 @@ TOOLS = ToolPart(
     frame=QWEN3_CODER.frame,
     markers=QWEN3_CODER.markers,
     calls=SYNTAX,
-    call_format=None,
+    call_format=inline_format(SYNTAX),
     write_call=write_call,
     write_tools=write_tools,
     detection=(DetectionRule(template_all=("<function=", "<parameter="), architectures=ARCHITECTURES, confidence=0.97),),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from antiphon_parsers.arguments import pairs, string_value, tool_lines
 from antiphon_parsers.engine.xml_calls import XmlCalls
 from antiphon_parsers.families.parts import CHATML, CHATML_MARKERS, RESULT_MARKERS, ToolPart
+from antiphon_parsers.forcing.forms import CallFormat, TagArguments
 from antiphon_turns import CallSegment, DetectionRule, Tool
 
 SYNTAX = XmlCalls(
@@ -14,6 +15,15 @@ SYNTAX = XmlCalls(
     function_close="</function>",
     parameter_open="<parameter=",
     parameter_close="</parameter>",
+)
+
+
+CALL_FORMAT = CallFormat(
+    before="<tool_call>\n<function=",
+    behind=">\n",
+    arguments=TagArguments(open="<parameter=", key_end=">\n", close="\n</parameter>\n", syntax=SYNTAX),
+    close="</function>\n</tool_call>",
+    between="\n",
 )
 
 
@@ -27,6 +37,17 @@ def write_inline(call: CallSegment, tags: XmlCalls) -> str:
     """The same in the tags of a variant that sets no line feeds around values."""
     body = "".join(f"<parameter={key}>{string_value(raw)}</parameter>\n" for key, raw in pairs(call.arguments))
     return f"{tags.wrapper_open}\n<function={call.name}>\n{body}</function>\n{tags.wrapper_close}"
+
+
+def inline_format(tags: XmlCalls) -> CallFormat:
+    """The call format of such a variant."""
+    return CallFormat(
+        before=f"{tags.wrapper_open}\n<function=",
+        behind=">\n",
+        arguments=TagArguments(open="<parameter=", key_end=">", close="</parameter>\n", syntax=tags),
+        close=f"</function>\n{tags.wrapper_close}",
+        between="\n",
+    )
 
 
 def write_tools(tools: Sequence[Tool]) -> str:
@@ -56,7 +77,7 @@ TOOLS = ToolPart(
         *RESULT_MARKERS,
     ),
     calls=SYNTAX,
-    call_format="qwen3_xml",
+    call_format=CALL_FORMAT,
     write_call=write_call,
     write_tools=write_tools,
     detection=(DetectionRule(template_all=("<function=", "<parameter="), template_none=("seed:tool_call",), confidence=0.95),),

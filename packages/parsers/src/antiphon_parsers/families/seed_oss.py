@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from antiphon_parsers.engine.xml_calls import XmlCalls
 from antiphon_parsers.families.parts import UNTYPED, ReasoningPart, ToolPart, offer
-from antiphon_parsers.families.qwen3_coder import write_inline
+from antiphon_parsers.families.qwen3_coder import inline_format, write_inline
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
 
@@ -35,7 +35,7 @@ TOOLS = ToolPart(
     frame=Frame(assistant_header="<seed:bos>assistant\n", end_of_turn="<seed:eos>", stop_tokens=("<seed:eos>",)),
     markers=("<seed:bos>", "<seed:eos>", *SYNTAX.openers, *SYNTAX.closers, "</function>", "<parameter=", "</parameter>"),
     calls=SYNTAX,
-    call_format=None,
+    call_format=inline_format(SYNTAX),
     write_call=write_call,
     write_tools=write_tools,
     detection=(

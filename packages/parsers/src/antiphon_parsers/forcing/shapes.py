@@ -5,12 +5,14 @@ Recursion is unrolled to `MAX_DEPTH` and then pruned where the schema allows it.
 """
 
 import json
-import re
 from collections.abc import Sequence
 from math import inf, nextafter
 from typing import Any, Literal, TypeGuard
 
 import msgspec
+
+from antiphon_parsers.forcing.patterns import Tree, Unreadable, found_in, shortest
+from antiphon_parsers.forcing.references import reference_target
 
 MAX_DEPTH = 8
 MAX_NODES = 600
@@ -22,9 +24,10 @@ class Never(msgspec.Struct, frozen=True):
 
 
 class Anything(msgspec.Struct, frozen=True):
-    """Any JSON value; with `only_objects` any JSON object."""
+    """Any JSON value; with `only_objects` any JSON object. `nesting` levels of containers."""
 
     only_objects: bool = False
+    nesting: int = 2
 
 
 class Literals(msgspec.Struct, frozen=True):
@@ -34,11 +37,11 @@ class Literals(msgspec.Struct, frozen=True):
 
 
 class Text(msgspec.Struct, frozen=True):
-    """A string of so many characters; `pattern` is an unanchored regular expression, vetted, `form` a known format."""
+    """A string of so many characters that matches `tree`; `form` is a known format."""
 
     low: int = 0
     high: int | None = None
-    pattern: str | None = None
+    tree: Tree | None = None
     form: str | None = None
 
 
@@ -93,8 +96,6 @@ _IMPLIED = {
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 }
 _FORMS = frozenset({"date", "time", "date-time", "uuid"})
-# look-around, back-references, named groups, Unicode classes: not in every regular expression dialect on the way
-_EXOTIC = re.compile(r"\(\?(?!:)|\\[1-9bBpPkKcuxXAzZG]|\[\[|&&|--|\{\d{4,}|,\d{4,}")
 _MAX_PATTERN = 200
 
 
@@ -111,6 +112,14 @@ def arguments_shape(schema: dict[str, Any]) -> Mapping | Choice | Anything:
     if not objects:
         return Anything(only_objects=True)
     return objects[0] if len(objects) == 1 else Choice(objects)
+
+
+def value_shape(schema: object) -> Shape:
+    """The shape of a whole value."""
+    if not isinstance(schema, dict):
+        return Anything()
+    shape = _Reader(schema).read(schema, 0)
+    return Anything() if isinstance(shape, Never) else shape
 
 
 class _Reader:
@@ -142,7 +151,7 @@ class _Reader:
                 return None
             parts: list[object] = []
             if "$ref" in schema:
-                target = self._target(schema["$ref"])
+                target = reference_target(schema["$ref"], self._root)
                 if target is None:
                     return None
                 parts.append(target)
@@ -154,20 +163,6 @@ class _Reader:
                     merged = _merge(part, merged)
             schema = merged
         return schema
-
-    def _target(self, ref: object) -> dict[str, Any] | None:
-        if not isinstance(ref, str) or not ref.startswith("#"):
-            return None
-        place: object = self._root
-        for step in ref[1:].strip("/").split("/") if ref[1:].strip("/") else ():
-            step = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(place, dict) and step in place:
-                place = place[step]
-            elif isinstance(place, list) and step.isdecimal() and int(step) < len(place):
-                place = place[int(step)]
-            else:
-                return None
-        return place if isinstance(place, dict) else None
 
     def _alternatives(self, base: dict[str, Any], options: list[object], depth: int, *, top: bool) -> Shape:
         shapes: list[Shape] = []
@@ -329,22 +324,23 @@ def _has_type(value: object, declared: object) -> bool:
 def _text(schema: dict[str, Any]) -> Shape:
     low, high = _size(schema.get("minLength")) or 0, _size(schema.get("maxLength"))
     form, pattern = schema.get("format"), schema.get("pattern")
-    if isinstance(pattern, str) and not _usable(pattern):
-        pattern = None
     if high is not None and low > high:
         return Never()
-    return Text(low, high, pattern if isinstance(pattern, str) else None, form if isinstance(form, str) and form in _FORMS else None)
+    tree = _tree(pattern) if isinstance(pattern, str) else None
+    least = 0 if tree is None else shortest(tree)
+    if least is None or (high is not None and least > high):
+        tree = None
+    return Text(low, high, tree, form if isinstance(form, str) and form in _FORMS and tree is None else None)
 
 
-def _usable(pattern: str) -> bool:
-    """Whether every dialect on the way reads the pattern alike."""
-    if len(pattern) > _MAX_PATTERN or _EXOTIC.search(pattern):
-        return False
+def _tree(pattern: str) -> Tree | None:
+    """The pattern, where it is read alike by every dialect on the way."""
+    if len(pattern) > _MAX_PATTERN or not pattern.isprintable() or not pattern.isascii():
+        return None
     try:
-        re.compile(pattern)
-    except (re.error, RecursionError, OverflowError):
-        return False
-    return pattern.isprintable() and pattern.isascii()
+        return found_in(pattern)
+    except Unreadable:
+        return None
 
 
 def _number(schema: dict[str, Any], kind: Literal["integer", "number"]) -> Shape:
@@ -374,3 +370,9 @@ def _is_number(value: Any) -> TypeGuard[int | float]:
 
 def _size(value: Any) -> int | None:
     return int(value) if _is_number(value) and value >= 0 else None
+
+
+def bare_text(text: str) -> str:
+    """A literal as formats with untyped values write it: a string without its quotes, any other value as JSON."""
+    value = json.loads(text)
+    return value if isinstance(value, str) else text
