@@ -63,9 +63,10 @@ bench: ## parser and frontend figures (bench/README.md says what they mean)
 	@scripts/install.sh all
 	@$(BIN)/python -m bench.run $(ARGS)
 
-forced-calls: ## 50 forced tool calls on the default model: all must fit their schema
+forced-calls: ## 50 forced tool calls on the default model, and one in every family's format: all must fit their schema
 	@scripts/install.sh all
 	@$(BIN)/python scripts/forced_calls.py $(ARGS)
+	@$(BIN)/python -m pytest tests/long/test_forced_formats.py
 
 clean: ## remove the environment and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

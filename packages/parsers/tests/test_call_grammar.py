@@ -254,7 +254,9 @@ def test_patterns_are_found(pattern: str, inside: list[str], outside: list[str])
     assert [text for text in outside if rust.fullmatch(text)] == []
 
 
-@pytest.mark.parametrize("pattern", ["(?=a)", "a$b", "*a", "a{20000}", r"\p{L}", r"\bx", "(a", "[b-a]", "[[:alpha:]]", r"\ud800", "a++", "(?i)a"])
+@pytest.mark.parametrize(
+    "pattern", ["(?=a)", "a$b", "*a", "a{20000}", r"\p{L}", r"\bx", "(a", "[b-a]", "[[:alpha:]]", r"\ud800", "a++", "(?i)a"]
+)
 def test_patterns_that_dialects_read_differently_are_refused(pattern: str) -> None:
     with pytest.raises(Unreadable):
         found_in(pattern)

@@ -114,7 +114,15 @@ def test_what_is_written_is_accepted_and_read_back(name: str) -> None:
 def test_a_string_may_hold_closing_markers(name: str) -> None:
     model = FORMATS[name]
     tools = [tool(schema("text", text=STRING, n=INTEGER))]
-    for text in ("a</parameter>b", "</tool_call>", "x</arg_value>y", "</invoke>", "a\n</parameter>\nb", "</function>", model.family.markers[-1]):
+    for text in (
+        "a</parameter>b",
+        "</tool_call>",
+        "x</arg_value>y",
+        "</invoke>",
+        "a\n</parameter>\nb",
+        "</function>",
+        model.family.markers[-1],
+    ):
         arguments = {"text": text, "n": 3}
         call = written(model, ("write_file", arguments))
         assert parsed(model, tools, call) == [("write_file", arguments)]

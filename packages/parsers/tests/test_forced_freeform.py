@@ -95,12 +95,12 @@ def test_the_value_may_have_begun_with_a_bracket() -> None:
     ("definition", "good", "bad"),
     [
         ('start: "a"i..."b"', [], []),
-        ("start: item (\",\" item)*\nitem: /[a-z]+/ | NUMBER\n%import common (NUMBER, WS)", ["a", "a,1.5,zz"], ["", "A", "a,"]),
+        ('start: item ("," item)*\nitem: /[a-z]+/ | NUMBER\n%import common (NUMBER, WS)', ["a", "a,1.5,zz"], ["", "A", "a,"]),
         ('start: sum\nsum: sum "+" part | part\npart: "x" | "(" sum ")"', ["x", "x+x+x+x+x+x+x", "(x+x)+x"], ["x+", "(x", "+x"]),
         ('start: row\nrow: "a" row | "b"', ["b", "aaaaaaaab"], ["a", "ba"]),
         ('start: "a".."c" ~ 2..3 WORD?\nWORD: "x"i ("y" | "z") ~ 2', ["ab", "abcXyz", "aaxzz"], ["a", "abcd", "abxy"]),
         ('start: ["no"] "t\\t\\"\\\\"', ['t\t"\\', 'not\t"\\'], ["no"]),
-        ("?start: a | b\n!a.2: \"a\"\nb: B\nB.1: /b{2,3}/i", ["a", "bb", "BBb"], ["b", "bbbb", "ab"]),
+        ('?start: a | b\n!a.2: "a"\nb: B\nB.1: /b{2,3}/i', ["a", "bb", "BBb"], ["b", "bbbb", "ab"]),
         ('start: "a" // one\n  | "b"\n\n  | "c" -> third\n', ["a", "b", "c"], ["", "ab"]),
     ],
 )

@@ -34,14 +34,28 @@ TOOLS = [
 ]
 GOOD: list[dict[str, Any]] = [
     {"text": "a</parameter>b"},
-    {"text": "x </tool_call> <é日> \"quoted\" 'it' \\ \n</arg_value> y", "mode": "b", "n": 17, "list": ["x", "</invoke>"], "day": "2026-11-28"},
+    {
+        "text": "x </tool_call> <é日> \"quoted\" 'it' \\ \n</arg_value> y",
+        "mode": "b",
+        "n": 17,
+        "list": ["x", "</invoke>"],
+        "day": "2026-11-28",
+    },
     {"text": "", "list": []},
 ]
-BAD: list[dict[str, Any]] = [{}, {"text": "x", "mode": "c"}, {"text": "x", "n": 41}, {"text": "x", "day": "tomorrow"}, {"text": "x", "more": 1}]
+BAD: list[dict[str, Any]] = [
+    {},
+    {"text": "x", "mode": "c"},
+    {"text": "x", "n": 41},
+    {"text": "x", "day": "tomorrow"},
+    {"text": "x", "more": 1},
+]
 
 
 def written(model: ModelFormat, *calls: tuple[str, Any]) -> str:
-    return model.writer.write([CallSegment(name=name, arguments=json.dumps(value, ensure_ascii=False)) for name, value in calls]).lstrip("\n")
+    return model.writer.write([CallSegment(name=name, arguments=json.dumps(value, ensure_ascii=False)) for name, value in calls]).lstrip(
+        "\n"
+    )
 
 
 def gbnf(model: ModelFormat, choice: ToolChoice, budget: int = 3000) -> tuple[str, Gbnf]:
