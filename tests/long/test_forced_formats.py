@@ -16,7 +16,7 @@ from antiphon.engines.base import Job
 from antiphon.engines.default_model import default_model_path
 from antiphon.engines.embedded import EmbeddedEngine
 from antiphon_parsers import Parser
-from antiphon_parsers.forcing import Forced, force_argument, force_calls, force_output
+from antiphon_parsers.forcing import Forced, call_grammar, force_argument, force_calls, force_output, lower_gbnf
 from antiphon_parsers.registry import TOOL_PARTS, resolve
 from antiphon_turns import CallReady, Opening, Sampling, Tool, ToolChoice
 from antiphon_turns.request import FreeformGrammar, OutputFormat
@@ -77,6 +77,15 @@ async def sampled(engine: EmbeddedEngine, forced: Forced, begun: str = "") -> st
     return begun + forced.prefix + (await engine.detokenize([token for chunk in chunks for token in chunk.ids])).removesuffix(END)
 
 
+async def begins(engine: EmbeddedEngine, forced: Forced) -> int:
+    """How many tokens of sixteen the model writes."""
+    ids = await engine.tokenize(f"<|im_start|>user\n{ASK}<|im_end|>\n<|im_start|>assistant\n{forced.prefix}")
+    job = Job(
+        request_id="long", prompt_ids=ids, max_tokens=16, sampling=Sampling(temperature=0), stop_ids=frozenset(), grammar=forced.grammar
+    )
+    return sum([len(chunk.ids) async for chunk in engine.generate(job)])
+
+
 def calls(name: str, tools: list[Tool], text: str) -> list[tuple[str, Any]]:
     parser = Parser(resolve(name, None).grammar, tools=tools, opening=Opening("text"), turn_tag="abcdefghijklmnop")
     events = [*parser.feed(text), *parser.finish("stop")]
@@ -92,6 +101,24 @@ def test_a_call_in_the_familys_format(lane: tuple[asyncio.Runner, EmbeddedEngine
     text = runner.run(sampled(engine, force_calls(form, TOOLS, choice, budget_tokens=BUDGET, end_token=END)))
     ((called, arguments),) = calls(name, TOOLS, text)
     jsonschema.validate(arguments, json.loads(next(tool.parameters for tool in TOOLS if tool.name == called)))
+
+
+@pytest.mark.parametrize("name", ["hermes", "qwen3_coder", "gemma4", "minimax_m3", "deepseek_v4", "pythonic"])
+def test_gbnf_as_llama_cpp_reads_it(lane: tuple[asyncio.Runner, EmbeddedEngine], name: str) -> None:
+    runner, engine = lane
+    form = resolve(name, None).call_format
+    assert form is not None
+    # The dialect leaves raw strings unbounded, so this model never ends one: only values of bounded forms are asked for.
+    schema = {"type": "object", "properties": {"mode": {"enum": ["append", "</x>"]}, "times": {"type": "integer"}}, "required": ["mode"]}
+    tools = [Tool(name="set_mode", parameters=json.dumps(schema)), TOOLS[1]]
+    choice = ToolChoice(mode="named", name="set_mode", parallel=False)
+    grammar = call_grammar(form, tools, choice, budget_tokens=BUDGET)
+    text = runner.run(sampled(engine, Forced(grammar.prefix, lower_gbnf(grammar))))
+    ((called, arguments),) = calls(name, tools, text)
+    assert called == "set_mode"
+    jsonschema.validate(arguments, schema)
+    both = call_grammar(form, TOOLS, ToolChoice(mode="any"), budget_tokens=4000)
+    assert runner.run(begins(engine, Forced(both.prefix, lower_gbnf(both)))), "the engine takes the grammar with raw strings"
 
 
 @pytest.mark.parametrize("name", ["hermes", "qwen3_coder", "deepseek_v4"])

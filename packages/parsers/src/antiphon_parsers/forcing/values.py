@@ -12,7 +12,8 @@ from antiphon_parsers.forcing.cost import JSON_MARKUP, least, most, shares, weig
 from antiphon_parsers.forcing.forms import JSON, ValueNotation
 from antiphon_parsers.forcing.nodes import NOTHING, Exact, Key, Node, Pattern, Rules, Words, Written, said
 from antiphon_parsers.forcing.numbers import integer_regex, number_regex
-from antiphon_parsers.forcing.patterns import Tree, read
+from antiphon_parsers.forcing.pattern_reader import read
+from antiphon_parsers.forcing.patterns import Tree
 from antiphon_parsers.forcing.rooms import divide_evenly
 from antiphon_parsers.forcing.shapes import Anything, Choice, Listing, Literals, Mapping, Never, Number, Shape, Text, json_text
 from antiphon_parsers.forcing.structure import Run
