@@ -83,9 +83,10 @@ docs: ## write the generated pages of docs/
 	@scripts/install.sh all
 	@$(BIN)/python scripts/field_table.py
 
-forced-calls: ## 50 forced tool calls on the default model: all must fit their schema
+forced-calls: ## 50 forced tool calls on the default model, and one in every family's format: all must fit their schema
 	@scripts/install.sh all
 	@$(BIN)/python scripts/forced_calls.py $(ARGS)
+	@$(BIN)/python -m pytest tests/long/test_forced_formats.py
 
 clean: ## remove the environment and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -13,8 +13,10 @@ from antiphon_parsers.forcing import CallFormat, Forced, force_calls
 from antiphon_parsers.forcing.cost import least, most, shares
 from antiphon_parsers.forcing.nodes import Exact, Rules, Run
 from antiphon_parsers.forcing.numbers import integer_regex, number_regex
-from antiphon_parsers.forcing.patterns import Unreadable, found_in, read, regex_text
-from antiphon_parsers.forcing.shapes import Anything, Choice, Listing, Literals, Mapping, Number, Text, arguments_shape
+from antiphon_parsers.forcing.pattern_reader import Unreadable, found_in, read
+from antiphon_parsers.forcing.patterns import regex_text
+from antiphon_parsers.forcing.schema_reader import arguments_shape
+from antiphon_parsers.forcing.shapes import Anything, Choice, Listing, Literals, Mapping, Number, Text
 from antiphon_parsers.forcing.values import ValueLowering
 from antiphon_turns import Tool, ToolChoice
 

@@ -9,7 +9,7 @@ from parser_harness import run
 
 from antiphon_parsers.forcing import Forced, force_argument, force_calls
 from antiphon_parsers.forcing.freeform import freeform_tree
-from antiphon_parsers.forcing.patterns import Unreadable
+from antiphon_parsers.forcing.pattern_reader import Unreadable
 from antiphon_parsers.registry import TOOL_PARTS, ModelFormat, resolve
 from antiphon_turns import CallReady, CallSegment, Tool, ToolChoice
 from antiphon_turns.request import FreeformGrammar

@@ -26,6 +26,10 @@ def write_call(call: CallSegment) -> str:
     return f"{OPEN}call:{call.name}{body}{CLOSE}"
 
 
+def _quoted(raw: str) -> str:
+    return written(raw, QUOTE)
+
+
 def written(raw: str, quote: str) -> str:
     """A JSON value with bare keys, and strings as they are between two `quote`."""
     if raw.startswith('"'):

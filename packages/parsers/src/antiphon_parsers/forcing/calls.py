@@ -18,11 +18,12 @@ from antiphon_parsers.forcing.forms import CallFormat, ElementArguments, Keyword
 from antiphon_parsers.forcing.freeform import freeform_tree
 from antiphon_parsers.forcing.lark import lower_lark
 from antiphon_parsers.forcing.nodes import NOTHING, CallGrammar, Exact, Node, Pattern, Rules, said
-from antiphon_parsers.forcing.patterns import Unreadable
+from antiphon_parsers.forcing.pattern_reader import Unreadable
 from antiphon_parsers.forcing.references import bad_references
 from antiphon_parsers.forcing.resume import after_text
 from antiphon_parsers.forcing.rooms import divide_call
-from antiphon_parsers.forcing.shapes import Anything, Choice, Mapping, Member, Text, arguments_shape, json_text
+from antiphon_parsers.forcing.schema_reader import arguments_shape
+from antiphon_parsers.forcing.shapes import Anything, Choice, Mapping, Member, Text, json_text
 from antiphon_parsers.forcing.tags import tag_arguments
 from antiphon_parsers.forcing.values import ValueLowering
 from antiphon_turns import Tool, ToolChoice

@@ -11,20 +11,8 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from antiphon_parsers.forcing.charset import charset
-from antiphon_parsers.forcing.patterns import (
-    EMPTY,
-    Chars,
-    Fork,
-    Loop,
-    Tree,
-    Unreadable,
-    exactly,
-    fork,
-    in_any_case,
-    read,
-    row,
-    shortest,
-)
+from antiphon_parsers.forcing.pattern_reader import Unreadable, read
+from antiphon_parsers.forcing.patterns import EMPTY, Chars, Fork, Loop, Tree, exactly, fork, in_any_case, row, shortest
 from antiphon_turns.request import FreeformGrammar
 
 DEPTH = 3

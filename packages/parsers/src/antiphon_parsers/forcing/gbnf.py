@@ -11,7 +11,8 @@ from antiphon_parsers.forcing.automaton import text_rules
 from antiphon_parsers.forcing.charset import ALL_CHARS, Ranges, chars, charset, gbnf_class, gbnf_string, minus, union
 from antiphon_parsers.forcing.escapes import quoted
 from antiphon_parsers.forcing.nodes import CallGrammar, Either, Exact, Key, Node, Pattern, Ref, Run, Several, Spellings, Words, Written
-from antiphon_parsers.forcing.patterns import gbnf_text, read
+from antiphon_parsers.forcing.pattern_reader import read
+from antiphon_parsers.forcing.patterns import gbnf_text
 
 MAX_COUNT = 1000
 _ESCAPES = {"json": r'"\\" ["\\bfnrt]', "python": r'"\\" [' + "'" + r"\\bfnrt]", "raw": ""}

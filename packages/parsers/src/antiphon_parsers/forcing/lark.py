@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from antiphon_parsers.forcing.charset import regex_char
 from antiphon_parsers.forcing.escapes import quoted
 from antiphon_parsers.forcing.nodes import CallGrammar, Either, Exact, Key, Node, Pattern, Ref, Run, Several, Spellings, Words, Written
-from antiphon_parsers.forcing.patterns import longest, regex_text, shortest
+from antiphon_parsers.forcing.patterns import Tree, longest, regex_text, shortest
 
 HEAD = "%llguidance {}"
 _ESCAPE = r'\\["\\bfnrt]'
@@ -108,7 +108,7 @@ class _Lark:
     def _string(self, node: Written) -> str:
         """Terminal body of a string, without its end."""
         plain, quote = _PLAIN[node.form], _QUOTES[node.form]
-        body = bounded(plain, _WIDE, node.low, node.room, node.high) if node.tree is None else _matching(node, plain)
+        body = bounded(plain, _WIDE, node.low, node.room, node.high) if node.tree is None else _matching(node, node.tree, plain)
         if node.forbidden and body != '""':
             body = f"({body}) & ~(ANY ({' | '.join(self._terminal(f'/{run_regex(run)}/') for run in node.forbidden)}) ANY)"
         return f"{quote} ({body}) {quote}" if quote else body
@@ -126,10 +126,7 @@ class _Lark:
         return f"( {some} )? {behind}" if node.low == 0 and not (node.tree and shortest(node.tree)) else f"{some} {behind}"
 
 
-def _matching(node: Written, plain: str) -> str:
-    tree = node.tree
-    if tree is None:
-        return ""
+def _matching(node: Written, tree: Tree, plain: str) -> str:
     inner = tree if node.form == "raw" else quoted(tree, '"' if node.form == "json" else "'")
     body = f"/{regex_text(inner)}/"
     size = longest(tree)

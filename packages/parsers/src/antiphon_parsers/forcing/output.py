@@ -9,7 +9,8 @@ from antiphon_parsers.forcing.calls import Forced
 from antiphon_parsers.forcing.lark import lower_lark
 from antiphon_parsers.forcing.nodes import CallGrammar, Rules
 from antiphon_parsers.forcing.references import bad_references
-from antiphon_parsers.forcing.shapes import Anything, Shape, value_shape
+from antiphon_parsers.forcing.schema_reader import value_shape
+from antiphon_parsers.forcing.shapes import Anything, Shape
 from antiphon_parsers.forcing.values import ValueLowering
 from antiphon_turns.request import OutputFormat
 

@@ -12,7 +12,8 @@ from antiphon_parsers.forcing.cost import JSON_MARKUP, least, most, shares, weig
 from antiphon_parsers.forcing.forms import JSON, ValueNotation
 from antiphon_parsers.forcing.nodes import NOTHING, Exact, Key, Node, Pattern, Rules, Words, Written, said
 from antiphon_parsers.forcing.numbers import integer_regex, number_regex
-from antiphon_parsers.forcing.patterns import Tree, read
+from antiphon_parsers.forcing.pattern_reader import read
+from antiphon_parsers.forcing.patterns import Tree
 from antiphon_parsers.forcing.rooms import divide_evenly
 from antiphon_parsers.forcing.shapes import Anything, Choice, Listing, Literals, Mapping, Never, Number, Shape, Text, json_text
 from antiphon_parsers.forcing.structure import Run
@@ -26,6 +27,8 @@ FORMS["date-time"] = rf"{FORMS['date']}T{FORMS['time']}"
 EXTRA_MEMBERS = 8
 _MAX_ITEMS = 64
 _MAX_DIGITS = 15
+_ENTRY_ROOM = 40  # tokens an entry of an undescribed container needs at least
+_KEY_ROOM = 22
 _WORD = "[A-Za-z_][A-Za-z0-9_]{0,23}"
 
 
@@ -187,19 +190,19 @@ class ValueLowering:
 
     def _anything(self, room: int, depth: int, after: str, *, only_objects: bool) -> Node:
         rules, spell = self._rules, self._notation.spell
-        count = min(8, room // 100)
         words = rules.run(Words(tuple(map(spell, ("true", "false", "null")))), Exact(after))
         scalars = [self._text(Text(), room, after), words, rules.run(number_node(Number("number"), min(room, 24)), Exact(after))]
-        if depth == 0 or count == 0:
-            return Exact("{}" + after) if only_objects else rules.either(map(rules.rule, scalars))
         inner = Anything(nesting=depth - 1)
-        each = room // count
+        # Many small entries, or two with room for entries of their own.
+        counts = sorted({min(most_entries, room // _ENTRY_ROOM) for most_entries in (2, EXTRA_MEMBERS)} - {0}) if depth > 0 else []
         key = Key(()) if self._notation == JSON else self._word()
-        mapping = rules.either([Exact("{}" + after), rules.run(Exact("{"), self._pairs(key, inner, each - 22, (1, count), "}" + after))])
+        mappings: list[Node] = [Exact("{}" + after)]
+        mappings += [rules.run(Exact("{"), self._pairs(key, inner, room // count - _KEY_ROOM, (1, count), "}" + after)) for count in counts]
         if only_objects:
-            return mapping
-        listing = rules.either([Exact("[]" + after), rules.run(Exact("["), self._items(inner, each - 3, (1, count), "]" + after))])
-        return rules.either([*map(rules.rule, scalars), listing, mapping])
+            return rules.either(mappings)
+        listings: list[Node] = [Exact("[]" + after)] if counts else []
+        listings += [rules.run(Exact("["), self._items(inner, room // count - 3, (1, count), "]" + after)) for count in counts]
+        return rules.either([*map(rules.rule, scalars), *listings, *(mappings if counts else ())])
 
 
 def read_word(key: str) -> bool:
