@@ -13,7 +13,7 @@ ARGS ?=
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test lint fmt lock agents agents-cut agents-setup bench forced-calls clean
+.PHONY: help install serve test lint fmt docs lock agents agents-cut agents-setup bench forced-calls clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -42,6 +42,10 @@ fmt: ## format the code and sort the imports
 	@scripts/install.sh all
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+docs: ## write docs/parsers.md from the code and the committed cases
+	@scripts/install.sh all
+	@$(BIN)/python scripts/support_table.py
 
 lock: ## write requirements/ from what is installed in .venv
 	@scripts/install.sh all
