@@ -81,8 +81,8 @@ SURROGATE = "surrogate"
 COMPARED = "gemma4 glm45 hy_v3 kimi_k2 kimi_k3 lfm2 minimax_m2 nemotron_deci phi4 seed_oss step3p5"
 UNVERIFIED_FRAMES = {
     "hy_v3": "the frame is that of the Hunyuan dense models; that Hy3 has the same is unconfirmed",
-    "nemotron_deci": "Nemotron Nano v2 writes the same calls in another frame, which is not followed; Super v1.5 sets calls directly behind "
-    "text, where the writer puts a line feed",
+    "nemotron_deci": "Nemotron Nano v2 writes the same calls in another frame, which is not followed; Super v1.5 sets calls directly "
+    "behind text, where the writer puts a line feed",
     "step3p5": "the template sets calls directly behind text, where the writer puts a line feed",
     "lfm2": "LFM2.5 sets no line feeds round its reasoning, the writer of `qwen3` does",
     "granite_thinking_parser": "known from the documentation; the template was not seen",
@@ -227,8 +227,8 @@ def render(found: Iterable[Result]) -> str:
         "T: listed by transformers 5.24.0; V: by vLLM 0.33.0; G: by the gguf package.\n",
         _table(("parser", "architectures"), _architecture_rows()),
         "## Not confirmed\n",
-        "No family's own chat template or tokenizer is in the repository, beside the default model's; frames, markers and switches are from "
-        "descriptions of the templates (`source` in each family file), and from what was compared. In particular:\n",
+        "No family's own chat template or tokenizer is in the repository, beside the default model's; frames, markers and switches are "
+        "from descriptions of the templates (`source` in each family file), and from what was compared. In particular:\n",
         "\n".join(f"* `{name}`: {why}." for name, why in sorted(UNVERIFIED_FRAMES.items())) + "\n",
         "## Known to be broken\n",
         "\n".join(f"* `{result.identity}`: {result.failure}" for result in broken) + "\n" if broken else "None of the cases.\n",
