@@ -43,6 +43,10 @@ fmt: ## format the code and sort the imports
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
+docs: ## write docs/parsers.md from the code and the committed cases
+	@scripts/install.sh all
+	@$(BIN)/python scripts/support_table.py
+
 lock: ## write requirements/ from what is installed in .venv
 	@scripts/install.sh all
 	@$(BIN)/python scripts/lock.py
@@ -82,6 +86,7 @@ codex-profiles: ## what Codex does with a minimal and a full catalog entry: the 
 docs: ## write the generated pages of docs/
 	@scripts/install.sh all
 	@$(BIN)/python scripts/field_table.py
+	@$(BIN)/python scripts/support_table.py
 
 forced-calls: ## 50 forced tool calls on the default model, and one in every family's format: all must fit their schema
 	@scripts/install.sh all

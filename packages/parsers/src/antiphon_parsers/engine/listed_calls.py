@@ -25,16 +25,19 @@ from antiphon_turns import SegmentStatus
 _KEYWORD = re.compile(r"\s{0,8}(?:\)|[^\W\d]\w{0,99}\s{0,8}=)")
 _KEYWORD_BEGUN = re.compile(r"\s{0,8}(?:[^\W\d]\w{0,99}\s{0,8})?")
 _NOTATION = Notation(close=")", assign="=", quote="", words=False, end="]")
+_LOOSE = Notation(close=")", assign="=", quote="", words=False, end="]", loose=True)
 
 
 class ListedCalls(msgspec.Struct, frozen=True, kw_only=True):
     """The markers around calls. `bare`: a list without markers is one too. `json`: calls that the model may write instead,
-    as JSON objects at the start of the turn or, if it has the same opener, between the markers."""
+    as JSON objects at the start of the turn or, if it has the same opener, between the markers. `loose`: quotes
+    inside strings need not be escaped."""
 
     wrapper_open: str
     wrapper_close: str
     bare: bool
     json: JsonCalls | None = None
+    loose: bool = False
     line_start_in_reasoning: bool = True
 
     @property
@@ -108,7 +111,9 @@ class ListedHeader:
         cursor.at = end + 1
         out.open("tool_call", name)
         out.delta("{")
-        return NotedBody(_NOTATION, prose, tools.parameters(name), openers=self._syntax.openers, after=self._after)
+        return NotedBody(
+            _LOOSE if self._syntax.loose else _NOTATION, prose, tools.parameters(name), openers=self._syntax.openers, after=self._after
+        )
 
     def _after(self, status: SegmentStatus) -> State:
         return ListedEnd(self._syntax, self._mention.prose, status)

@@ -16,6 +16,7 @@ from antiphon_parsers.engine.cut import cut_call
 from antiphon_parsers.engine.emitter import Emitter
 from antiphon_parsers.engine.json_members import StringMember
 from antiphon_parsers.engine.lenient import LenientJson
+from antiphon_parsers.engine.loose_strings import LooseString
 from antiphon_parsers.engine.prose import Prose
 from antiphon_parsers.engine.state import State
 from antiphon_parsers.engine.tools import NAME_SLACK, Parameters
@@ -30,13 +31,15 @@ _PYTHON_WORDS = {"None": "null", "True": "true", "False": "false"}
 
 class Notation(msgspec.Struct, frozen=True, kw_only=True):
     """`close` ends the arguments, `assign` stands between a key and its value (":" in nested objects). `quote` sets raw strings
-    off ("": there are none). `words`: a bare word is text; otherwise it is an error. `end` is the marker behind a block."""
+    off ("": there are none). `words`: a bare word is text; otherwise it is an error. `end` is the marker behind a block. `loose`: quotes
+    inside strings need not be escaped."""
 
     close: str
     assign: str
     quote: str
     words: bool
     end: str
+    loose: bool = False
 
 
 class NotedBody:
@@ -58,6 +61,7 @@ class NotedBody:
         self._filled = [False]
         self._key = ""
         self._json = LenientJson()
+        self._loose = LooseString("")
         self._quoted_key = StringMember()
         self._held: list[str] = []
         self._size = 0
@@ -163,7 +167,12 @@ class NotedBody:
         literal = found.literal if isinstance(found, Found) else ""
         if literal in _BRACKETS:
             return self._nest(cursor, out, literal)
-        if literal in ('"', "'"):
+        if literal in ('"', "'") and self._notation.loose:
+            out.delta('"')
+            cursor.at += 1
+            self._loose = LooseString(literal)
+            self._step = self._loosely
+        elif literal in ('"', "'"):
             self._json = LenientJson()
             self._step = self._quoted
         elif literal and literal == self._notation.quote:
@@ -191,6 +200,16 @@ class NotedBody:
             self._step = self._behind
             return self
         return self._fail() if self._json.failed else None
+
+    def _loosely(self, cursor: Cursor, out: Emitter) -> State | None:
+        """Inside a string in whose text quotes may stand."""
+        out.delta(self._loose.read(cursor))
+        if not self._loose.done:
+            return None
+        out.delta('"')
+        self._recovered = self._recovered or self._loose.repaired
+        self._step = self._behind
+        return self
 
     def _raw(self, cursor: Cursor, out: Emitter) -> State | None:
         markers = _quotes(self._notation.quote)

@@ -13,7 +13,7 @@ from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, Temp
 
 QUOTE = '<|"|>'
 OPEN, CLOSE = "<|tool_call>", "<tool_call|>"
-RESPONSE = "<|tool_response>"
+RESPONSE, RESPONSE_END = "<|tool_response>", "<tool_response|>"
 THOUGHT = "<|channel>thought"
 
 SYNTAX = NotedCalls(opener=OPEN, prefix="call:", open="{", notation=Notation(close="}", assign=":", quote=QUOTE, words=True, end=CLOSE))
@@ -70,8 +70,14 @@ def write_tools(tools: Sequence[Tool]) -> str:
 
 TOOLS = ToolPart(
     name="gemma4",
-    frame=Frame(assistant_header="<|turn>model\n", end_of_turn="<turn|>", stop_tokens=("<turn|>", RESPONSE, "<eos>")),
-    markers=("<|turn>", "<turn|>", "<|channel>", OPEN, CLOSE, QUOTE, RESPONSE, "<tool_response|>", "<|tool>", "<tool|>", "<|think|>"),
+    # The model goes on behind results without a new header.
+    frame=Frame(
+        assistant_header="<|turn>model\n",
+        end_of_turn="<turn|>",
+        stop_tokens=("<turn|>", RESPONSE, "<eos>"),
+        result_ends=(RESPONSE_END,),
+    ),
+    markers=("<|turn>", "<turn|>", "<|channel>", OPEN, CLOSE, QUOTE, RESPONSE, RESPONSE_END, "<|tool>", "<tool|>", "<|think|>"),
     calls=SYNTAX,
     call_format=CALL_FORMAT,
     write_call=write_call,

@@ -134,6 +134,7 @@ LFM2 = part(
         wrapper_close=_LFM2[1],
         bare=False,
         json=JsonCalls(opener=_LFM2[0], closer=_LFM2[1], listed=True, separator=","),
+        loose=True,
         line_start_in_reasoning=False,
     ),
     CHATML,
