@@ -9,25 +9,10 @@ from hypothesis import strategies as st
 from parser_harness import TAG, tools_of
 
 from antiphon_parsers import Parser, resolve
-from antiphon_parsers.engine import attribute_calls, json_body
-from antiphon_parsers.engine.closing import AfterBody, Unreadable
 from antiphon_parsers.engine.cursor import Cursor
-from antiphon_parsers.engine.element_calls import ElementBody, ElementHeader, TextElement, TreeElement
-from antiphon_parsers.engine.json_calls import Envelope
-from antiphon_parsers.engine.json_list import AfterItem, ListEnd
 from antiphon_parsers.engine.lenient import LenientJson
-from antiphon_parsers.engine.listed_calls import ListedEnd, ListedHeader
-from antiphon_parsers.engine.message_calls import MessageHeader
-from antiphon_parsers.engine.named_calls import AfterArguments, Header
-from antiphon_parsers.engine.named_calls import Between as BetweenNamed
-from antiphon_parsers.engine.named_calls import Body as NamedBody
-from antiphon_parsers.engine.noted_body import NotedBody
-from antiphon_parsers.engine.noted_calls import NotedHeader
-from antiphon_parsers.engine.prose import Prose
-from antiphon_parsers.engine.tag_calls import Between, CallTag, JsonBody
-from antiphon_parsers.engine.tag_calls import Body as TagBody
-from antiphon_parsers.engine.tag_calls import Value as TagValue
-from antiphon_parsers.engine.xml_calls import Body, FunctionTag, Value
+from antiphon_parsers.engine.record import RECORDS
+from antiphon_parsers.engine.state import State
 from antiphon_turns import Anomaly, Opening, SegmentDelta
 
 TOOLS = tools_of(
@@ -40,11 +25,7 @@ TOOLS = tools_of(
 M3 = "]<]minimax[>["
 
 
-MORE_STATES = (
-    *(json_body.JsonBody, MessageHeader, NotedHeader, NotedBody, ListedHeader, ListedEnd),
-    *(attribute_calls.CallTag, attribute_calls.TagBody, attribute_calls.TagValue, ElementHeader, ElementBody, TextElement, TreeElement),
-)
-NAMED_STATES = (Header, NamedBody, AfterArguments, BetweenNamed, AfterItem, ListEnd)
+STATES = tuple(cls for cls in RECORDS.values() if issubclass(cls, State) and cls is not State)
 
 
 class Work:
@@ -64,8 +45,7 @@ class Work:
 
         monkeypatch.setattr(Cursor, "push", counted_push)
         monkeypatch.setattr(Cursor, "unread", counted_unread)
-        tags = (CallTag, Between, TagBody, TagValue, JsonBody)
-        for state in (Prose, Envelope, FunctionTag, Body, Value, AfterBody, Unreadable, *tags, *MORE_STATES, *NAMED_STATES):
+        for state in STATES:
             self._count_steps(state, monkeypatch)
 
     def _count_steps(self, state: type, monkeypatch: pytest.MonkeyPatch) -> None:
