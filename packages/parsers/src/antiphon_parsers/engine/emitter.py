@@ -81,7 +81,6 @@ class Emitter(Record):
         index, self._next = self._next, self._next + 1
         identity = call_id(self._tag, index) if kind == "tool_call" else None
         self._open = SegmentStart(index, kind, identity, name)
-        self._arguments = []
         self._events.append(self._open)
 
     def delta(self, text: str) -> None:
@@ -95,14 +94,17 @@ class Emitter(Record):
         if self._open is not None:
             self._events.append(SegmentEnd(self._open.index, status, self.ledger.take(end)))
             self._open = None
+            self._arguments = []
 
     def close_call(self, tail: str, status: SegmentStatus, end: int) -> None:
         """Closes the open call as executable: its last bytes, its end and its readiness leave together (I12)."""
         call = self._open
         self.delta(tail)
+        self._flush()
+        arguments = "".join(self._arguments)
         self.close(status, end)
         if call is not None:
-            self._events.append(CallReady(call.index, call.call_id or "", call.name or "", "".join(self._arguments)))
+            self._events.append(CallReady(call.index, call.call_id or "", call.name or "", arguments))
         if status == "recovered":
             self.anomaly("repaired_tool_call", call.name or "" if call else "")
 
@@ -124,7 +126,6 @@ class Emitter(Record):
     def forget(self, end: int) -> None:
         """Keeps no more than what is needed to go on, given that no segment will end before the offset `end`: of the open call,
         its arguments so far, which CallReady repeats."""
-        self._flush()
         if self._arguments:
             self._arguments = ["".join(self._arguments)]
         self.ledger.forget(end)
@@ -139,7 +140,7 @@ class Emitter(Record):
         """Forgets everything said so far. An open call is said again from its beginning; other segments open anew."""
         self._flush()
         call, said = self._open, "".join(self._arguments)
-        self._events, self._open, self._next = [], None, 0
+        self._events, self._arguments, self._open, self._next = [], [], None, 0
         if call is not None and call.kind == "tool_call":
             self.open("tool_call", call.name)
             self.delta(said)

@@ -87,9 +87,11 @@ class MessageHeader(State):
         return JsonBody(prose, name, ends=ends, openers=syntax.openers, closer=syntax.ends[0], refused=content)
 
     def finish(self, cursor: Cursor, out: Emitter) -> bool:
-        name = self._recipient(cursor.text[cursor.at :])
+        header = cursor.text[cursor.at :]
+        name = self._recipient(header)
         if name is not None:
-            return cut_attempt(self._mention, name, cursor, out)
+            is_whole = self._recipient(header[:-1]) == name  # something stands behind it
+            return cut_attempt(self._mention, name if is_whole else None, cursor, out)
         self._mention.prose.leave(out, cursor.offset())
         cursor.at = len(cursor.text)
         return False
