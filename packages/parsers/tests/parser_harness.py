@@ -136,3 +136,33 @@ def random_cut(text: str, seed: int) -> list[str]:
         pieces.append(text[at : at + size])
         at += size
     return pieces
+
+
+def longest_marker(grammar: Grammar) -> int:
+    """The length of the longest literal of a grammar, patterns aside."""
+
+    def literals(value: object) -> Iterator[str]:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, tuple):
+            for item in value:
+                yield from literals(item)
+        elif isinstance(value, msgspec.Struct):
+            for field in value.__struct_fields__:
+                if field not in ("header", "growing"):
+                    yield from literals(getattr(value, field))
+
+    return max(map(len, literals(grammar)), default=0)
+
+
+def check_holdback(grammar: Grammar, tools: Sequence[Tool], text: str, *, opening: Opening = TEXT, finish: FinishReason = "stop") -> None:
+    """Fed one character at a time, what one character sets free was held back: no more than the longest marker, the longest
+    declared tool name and 64 characters (I7). Not for texts with values that are held until they can be typed, and not for
+    argument objects before their call's name: those may be longer."""
+    bound = longest_marker(grammar) + max((len(tool.name) for tool in tools), default=0) + 64
+    parser = Parser(grammar, tools=tools, opening=opening, turn_tag=TAG)
+    for batch in [*(parser.feed(char) for char in text), parser.finish(finish)]:
+        for event in batch:
+            assert not isinstance(event, SegmentDelta) or len(event.text) <= bound, (
+                f"{len(event.text)} characters came late: {event.text!r}"
+            )
