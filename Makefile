@@ -10,10 +10,11 @@ BIN := .venv/bin
 JOBS ?= 2
 # Passed on: make serve ARGS="--http-port 8123", make test PYTEST_ARGS="-k hermes", make bench ARGS="...".
 ARGS ?=
+FUZZ_SECONDS ?= 600
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test lint fmt docs lock agents agents-cut agents-setup bench forced-calls clean
+.PHONY: help install serve test lint fmt docs lock agents agents-cut agents-setup bench bench-parsers fuzz forced-calls clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -66,6 +67,14 @@ agents-setup: ## install the pinned agent clients (npm and PyPI, about 2 GB for 
 bench: ## parser and frontend figures (bench/README.md says what they mean)
 	@scripts/install.sh all
 	@$(BIN)/python -m bench.run $(ARGS)
+
+bench-parsers: ## parser CPU of every must family next to two other servers' parsers (downloads them once, about 400 MB)
+	@scripts/install.sh all
+	@$(BIN)/python -m bench.parsers_peers $$(scripts/peer_parsers.sh) $(ARGS)
+
+fuzz: ## coverage-guided fuzzing of the parsers (FUZZ_SECONDS=600 by default)
+	@scripts/install.sh all
+	@$(BIN)/python scripts/fuzz_parsers.py --seconds $(FUZZ_SECONDS) $(ARGS)
 
 forced-calls: ## 50 forced tool calls on the default model: all must fit their schema
 	@scripts/install.sh all
