@@ -5,7 +5,8 @@ from typing import Literal
 import msgspec
 
 from antiphon_parsers.families.parts import CHATML as USUAL_FRAME
-from antiphon_parsers.families.parts import CallFormat, ReasoningPart, ToolPart
+from antiphon_parsers.families.parts import ReasoningPart, ToolPart
+from antiphon_parsers.forcing import CallFormat
 from antiphon_parsers.registry import REASONING_PARTS, TOOL_PARTS, spellings
 from antiphon_turns import DetectionRule
 

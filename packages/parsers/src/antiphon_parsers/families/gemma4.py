@@ -21,8 +21,13 @@ _PLAIN_KEY = re.compile(r"[\w.$-]+")
 
 def write_call(call: CallSegment) -> str:
     """Strings between quote tokens, keys in the order they came. Arguments that are no JSON object become one string."""
-    body = written(call.arguments, QUOTE) if members(call.arguments) is not None else f"{{arguments:{QUOTE}{call.arguments}{QUOTE}}}"
+    body = _written(call.arguments) if members(call.arguments) is not None else f"{{arguments:{QUOTE}{call.arguments}{QUOTE}}}"
     return f"{OPEN}call:{call.name}{body}{CLOSE}"
+
+
+def _written(raw: str) -> str:
+    """A JSON value in the family's notation."""
+    return written(raw, QUOTE)
 
 
 def written(raw: str, quote: str) -> str:
