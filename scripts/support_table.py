@@ -16,9 +16,9 @@ TESTS = ROOT / "packages" / "parsers" / "tests"
 TARGET = ROOT / "docs" / "parsers.md"
 sys.path.insert(0, str(TESTS))
 
-import test_own_cases as own  # noqa: E402 - the tests' own readers and checks, so that the two cannot differ
-import test_parser_cases as handed  # noqa: E402
-from parser_harness import codes, joined, run, segments_of, tools_of  # noqa: E402
+import parser_cases as handed  # noqa: E402 - the tests' own readers and checks, so that the two cannot differ
+import test_own_cases as own  # noqa: E402
+from parser_harness import codes, joined, run, segments_of  # noqa: E402
 
 from antiphon_parsers import opening_of, resolve  # noqa: E402
 from antiphon_parsers.catalog import FormatRow, format_rows  # noqa: E402
@@ -125,30 +125,25 @@ def _own_results() -> Iterator[Result]:
 
 
 def _handed_results() -> Iterator[Result]:
-    for case in handed.PARSER_CASES:
-        model, expect = resolve(*handed.parsers_of(case)), case["expect"]
-        opening = Opening("reasoning" if case.get("prefilled_think") else "text")
-
-        def check(events: list[Any], expect: dict[str, Any] = expect) -> None:
-            handed.check(expect, segments_of(events))
-
-        finish = "length" if expect.get("incomplete") else "stop"
-        failure = _run(model.grammar, tools_of(case["tools"]), case["text"], check, opening=opening, finish=finish)
-        yield Result(case["id"], *model.names, handed_group(case["id"]), failure)
+    for row in handed.rows("parser_cases.jsonl"):
+        parsers = (None, row["parser"]) if row["kind"] == "reasoning" else (row["parser"], row.get("reasoning_parser"))
+        case = handed.of_case(row)
+        yield Result(case.name, *resolve(*parsers).names, handed_group(case.name), _run_handed(case))
 
 
 def _report_results() -> Iterator[Result]:
-    for report in handed.REPORTS:
-        given, right = report["input"], report["right_value"]
-        model = resolve(given["parser"], given.get("reasoning_parser"))
-        expect = {"reasoning": right["reasoning"], "content": right["content"], "calls": right["tool_calls"]}
+    for row in handed.rows("field_reports.jsonl"):
+        if row["input"].get("api") == "parser":
+            case = handed.of_report(row)
+            names = resolve(row["input"]["parser"], row["input"].get("reasoning_parser")).names
+            yield Result(case.name, *names, "R", _run_handed(case))
 
-        def check(events: list[Any], expect: dict[str, Any] = expect) -> None:
-            handed.check(expect, segments_of(events))
 
-        opening = Opening(given.get("start_state", "text"))
-        failure = _run(model.grammar, tools_of(given["tools"]), given["model_output"], check, opening=opening, finish="stop")
-        yield Result(f"report {report['n']}", *model.names, "R", failure)
+def _run_handed(case: handed.Case) -> str:
+    def check(events: list[Any]) -> None:
+        handed.check(case.expect, segments_of(events))
+
+    return _run(case.grammar, case.tools, case.text, check, opening=case.opening, finish=case.finish)
 
 
 def _run(grammar: Any, tools: Any, text: str, check: Callable[[list[Any]], None], *, opening: Opening, finish: Any) -> str:

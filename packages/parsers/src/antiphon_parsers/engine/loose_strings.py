@@ -5,27 +5,30 @@ import re
 
 from antiphon_parsers.coercion import json_string
 from antiphon_parsers.engine.cursor import Cursor, Found, Peek
+from antiphon_parsers.engine.record import Record
 
 _ENDS = (",", ")", "]", "}", ":")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\\": "\\", "'": "'", '"': '"', "/": "/"}
 _CODE = {"x": 2, "u": 4}
+_SPECIAL = {quote: re.compile(rf"{quote}|\\") for quote in "'\""}
 _HEX = re.compile(r"[0-9a-fA-F]*")
 
 
-class LooseString:
+class LooseString(Record):
     """Reads one string behind its opening `quote`. `repaired`: a quote stood inside it."""
+
+    __slots__ = ("_quote", "done", "repaired")
 
     def __init__(self, quote: str) -> None:
         self.done = False
         self.repaired = False
         self._quote = quote
-        self._special = re.compile(re.escape(quote) + r"|\\")
 
     def read(self, cursor: Cursor) -> str:
         """Takes what is certain, and the closing quote with the end; returns it as the inside of a JSON string."""
         parts: list[str] = []
         while not self.done:
-            found = self._special.search(cursor.text, cursor.at)
+            found = _SPECIAL[self._quote].search(cursor.text, cursor.at)
             end = found.start() if found else len(cursor.text)
             parts.append(json_string(cursor.text[cursor.at : end]))
             cursor.at = end

@@ -22,11 +22,12 @@ _PLAIN_KEY = re.compile(r"[\w.$-]+")
 
 def write_call(call: CallSegment) -> str:
     """Strings between quote tokens, keys in the order they came. Arguments that are no JSON object become one string."""
-    body = written(call.arguments, QUOTE) if members(call.arguments) is not None else f"{{arguments:{QUOTE}{call.arguments}{QUOTE}}}"
+    body = _written(call.arguments) if members(call.arguments) is not None else f"{{arguments:{QUOTE}{call.arguments}{QUOTE}}}"
     return f"{OPEN}call:{call.name}{body}{CLOSE}"
 
 
-def _quoted(raw: str) -> str:
+def _written(raw: str) -> str:
+    """A JSON value in the family's notation."""
     return written(raw, QUOTE)
 
 
@@ -48,9 +49,7 @@ CALL_FORMAT = CallFormat(
     before=f"{OPEN}call:",
     behind="",
     arguments=ObjectArguments(
-        notation=ValueNotation(
-            quote=QUOTE, item=",", assign=":", bare_keys=True, ends=(",", "}", "]", CLOSE), spell=lambda raw: written(raw, QUOTE)
-        )
+        notation=ValueNotation(quote=QUOTE, item=",", assign=":", bare_keys=True, ends=(",", "}", "]", CLOSE), spell=_written)
     ),
     close=CLOSE,
 )

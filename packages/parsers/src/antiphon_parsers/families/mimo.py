@@ -10,12 +10,12 @@ from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, ReplayPolicy, TemplateSwitches, Tool
 
 SYNTAX = XmlCalls(
-    wrapper_open="<tool_call>",
-    wrapper_close="</tool_call>",
-    function_open="<function=",
-    function_close="</function>",
-    parameter_open="<parameter=",
-    parameter_close="</parameter>",
+    block_open=("<tool_call>",),
+    block_close=("</tool_call>",),
+    call_open=("<function=",),
+    call_close=("</function>",),
+    parameter_open=("<parameter=",),
+    parameter_close=("</parameter>",),
     framed_values=False,
 )
 # The last is what GGUF files call it.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from antiphon_parsers.arguments import elements, json_text, members, pairs, string_value
 from antiphon_parsers.engine.json_calls import JsonCalls
 from antiphon_parsers.engine.listed_calls import ListedCalls
+from antiphon_parsers.engine.noted_body import Notation
 from antiphon_parsers.families.parts import CHATML, CHATML_MARKERS, ReasoningPart, ToolPart, offer
 from antiphon_parsers.forcing.forms import CallFormat, KeywordArguments, ValueNotation
 from antiphon_parsers.grammar import ReasoningMarkers
@@ -134,7 +135,7 @@ LFM2 = part(
         wrapper_close=_LFM2[1],
         bare=False,
         json=JsonCalls(opener=_LFM2[0], closer=_LFM2[1], listed=True, separator=","),
-        loose=True,
+        notation=Notation(close=")", assign="=", quote="", words=False, end="]", loose=True),
         line_start_in_reasoning=False,
     ),
     CHATML,

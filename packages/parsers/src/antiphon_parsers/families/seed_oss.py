@@ -9,12 +9,12 @@ from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
 
 SYNTAX = XmlCalls(
-    wrapper_open="<seed:tool_call>",
-    wrapper_close="</seed:tool_call>",
-    function_open="<function=",
-    function_close="</function>",
-    parameter_open="<parameter=",
-    parameter_close="</parameter>",
+    block_open=("<seed:tool_call>",),
+    block_close=("</seed:tool_call>",),
+    call_open=("<function=",),
+    call_close=("</function>",),
+    parameter_open=("<parameter=",),
+    parameter_close=("</parameter>",),
     framed_values=False,
 )
 

@@ -248,7 +248,7 @@ class _Writer:
         if isinstance(arguments, TagArguments):
             return tag_arguments(rules, arguments, known, room, close)
         if isinstance(arguments, ElementArguments):
-            parameters = Parameters(tool)
+            parameters = Parameters(tool.name, tool)
             return element_arguments(
                 rules, arguments.syntax, known, room, close, lambda key: parameters.types(key) == frozenset(("string",))
             )

@@ -33,28 +33,28 @@ def forbidden_in_value(syntax: XmlCalls | PairCalls | InvokeCalls | AttributeCal
 
 def _xml(syntax: XmlCalls, names: tuple[str, ...]) -> tuple[Run, ...]:
     feed = "\n" if syntax.framed_values else ""
-    runs: list[Run] = [
-        ((syntax.parameter_close,), (syntax.parameter_open, syntax.function_close, syntax.wrapper_close)),
-        ((syntax.function_close,), (syntax.wrapper_close, syntax.function_open)),
-        ((syntax.wrapper_close,), (syntax.wrapper_open,)),
-    ]
-    if names:
-        runs.append((tuple(f"{feed}{syntax.parameter_open}{name}>" for name in names),))
-    return tuple(runs)
+    openers = tuple(f"{feed}{opener}{name}>" for opener in syntax.parameter_open for name in names)
+    return (*_closers(syntax), *([(openers,)] if openers else []))
 
 
 def _tags(syntax: PairCalls | InvokeCalls, names: tuple[str, ...]) -> tuple[Run, ...]:
+    runs = _closers(syntax)
+    if names and isinstance(syntax, PairCalls):
+        runs.append((syntax.parameter_open, names, syntax.key_close))
+    elif names:
+        runs.append((syntax.parameter_open, tuple(f"{quote}{name}{quote}" for name in names for quote in ('"', "'")) + names))
+    return tuple(runs)
+
+
+def _closers(syntax: XmlCalls | PairCalls | InvokeCalls) -> list[Run]:
+    """A closer with what may follow it."""
     runs: list[Run] = [
         (syntax.parameter_close, syntax.parameter_open + syntax.call_close + syntax.block_close),
         (syntax.call_close, syntax.block_close + syntax.call_open),
     ]
     if syntax.block_open:
         runs.append((syntax.block_close, syntax.block_open))
-    if names and isinstance(syntax, PairCalls):
-        runs.append((syntax.parameter_open, names, syntax.key_close))
-    elif names:
-        runs.append((syntax.parameter_open, tuple(f"{quote}{name}{quote}" for name in names for quote in ('"', "'")) + names))
-    return tuple(runs)
+    return runs
 
 
 def forbidden_in_element(syntax: ElementCalls, key: str) -> tuple[Run, ...]:
