@@ -54,7 +54,7 @@ def test_120_only_ids_of_ours_cancel(serve_mock):
 
 
 def test_122_nothing_stays_in_flight(serve_mock, monkeypatch):
-    server = serve_mock(mock_token_delay_ms=50)
+    server = serve_mock(mock_token_delay_ms=500)
     for _ in range(5):
         leave(server, PATHS[0], {**WORDS, "stream": True}, after=0.08)
 
@@ -85,7 +85,8 @@ def test_a_full_server_says_when_to_come_back(serve_mock, path, status):
     server = serve_mock(mock_token_delay_ms=30, max_turns=1)
     body = {**WORDS, "prompt": "x"}
     with httpx.stream("POST", server.url + PATHS[0], json={**WORDS, "stream": True}) as running:
-        next(running.iter_bytes())
+        chunks = running.iter_bytes()  # held: a dropped iterator closes the connection
+        next(chunks)
         refused = server.http.post(path, json=body)
         assert refused.status_code == status
         assert int(refused.headers["retry-after"]) >= 1
