@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
-END = "<|end|>"
+END = "<|end_of_test|>"
 _BYTES = [bytes([value]) for value in range(256)]
 
 

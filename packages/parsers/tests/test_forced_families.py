@@ -104,7 +104,8 @@ def test_what_is_written_is_accepted_and_read_back(name: str) -> None:
         tools = [tool(parameters), OTHER]
         text = written(model, ("write_file", arguments))
         meant = parsed(model, tools, text) == [("write_file", arguments)]
-        assert accepted(model, tools, text, budget=60_000) == meant, (text, parameters)
+        # The budget is so large that a refusal is never for the size of something.
+        assert accepted(model, tools, text, budget=1_000_000) == meant, (text, parameters)
         assume(meant)
 
     check()
@@ -185,7 +186,7 @@ def test_markers_that_are_control_tokens_are_asked_for_as_tokens(name: str) -> N
 def test_a_tool_cannot_name_control_tokens() -> None:
     model = FORMATS["hermes"]
     assert model.call_format is not None
-    tools = [tool(schema("a<|end|>b", **{"a<|end|>b": {"enum": ["x<|end|>", "y"]}}), name="go<|end|>")]
+    tools = [tool(schema(f"a{END}b", **{f"a{END}b": {"enum": [f"x{END}", "y"]}}), name=f"go{END}")]
     forced = force_calls(model.call_format, tools, ONE, budget_tokens=500, tokens=PLAIN.tokens)
     assert f"<[{PLAIN.tokens[END]}]>" not in forced.grammar and END not in forced.prefix
 
