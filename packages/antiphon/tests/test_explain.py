@@ -10,7 +10,7 @@ from msgspec import structs
 
 from antiphon.explain.causes import SENTENCES, causes
 from antiphon.explain.explanation import explain
-from antiphon.explain.sent import BLOCK_TOKENS, Sent, SentPrompts, common_prefix
+from antiphon.explain.sent import BLOCK_TOKENS, Line, Sent, SentPrompts, common_prefix
 from antiphon_turns import (
     AssistantMessage,
     CallSegment,
@@ -61,6 +61,8 @@ BEFORE = sent(ask(*HISTORY), reply=REPLY)
         (ask(*told(*REPLY), tools=(READ, RUN, Tool(name="late", deferred=True))), []),
         (ask(SystemMessage(SYSTEM.format(30)), *told(*REPLY)[1:]), [("date_line", "message 0 line 2")]),
         (ask(SystemMessage(SYSTEM.format(29) + "\nMore."), *told(*REPLY)[1:]), [("system_edited", "message 0 line 4")]),
+        (ask(*told(*REPLY)[1:]), [("system_edited", "message 0")]),
+        (ask(SystemMessage("New."), *told(*REPLY)), [("system_edited", "message 0 line 1"), ("system_edited", "message 1")]),
         (ask(HISTORY[0], UserMessage("What is here?\nTell us."), *told(*REPLY)[2:]), [("history_edited", "message 1 line 2")]),
         (ask(HISTORY[0], AssistantMessage(()), *told(*REPLY)[2:]), [("history_edited", "message 1")]),
         (ask(*told(*REPLY[1:])), [("reasoning_dropped", "message 2")]),
@@ -96,6 +98,14 @@ def test_what_was_restored_cost_nothing() -> None:
     assert causes(BEFORE, now, restored=frozenset({2})) == ()
 
 
+def line(conversation: str = "s", *, tenant: str = "t", session: str | None = None) -> Line:
+    return Line(tenant=tenant, session=session, conversation=conversation)
+
+
+def add(prompts: SentPrompts, where: Line, one: Sent) -> None:
+    prompts.add(where, one, prompts.expect(where, one.ids))
+
+
 def numbers(count: int, *, start: int = 0) -> list[int]:
     return list(range(start, start + count))
 
@@ -104,10 +114,10 @@ def test_numbers_of_a_session_that_grows() -> None:
     prompts = SentPrompts(1 << 20)
     first = sent(ask(*HISTORY), reply=REPLY)
     first = structs.replace(first, ids=numbers(1000), output_ids=numbers(50, start=1000))
-    assert prompts.expect("t", "s", first.ids).tokens == 0
-    prompts.add("t", "s", first)
+    assert prompts.expect(line(), first.ids).tokens == 0
+    add(prompts, line(), first)
     ids = numbers(1100)
-    expectation = prompts.expect("t", "s", ids)
+    expectation = prompts.expect(line(), ids)
     assert (expectation.session, expectation.tenant, expectation.tokens) == (1050, 1024, 1050)
     now = structs.replace(sent(ask(*told(*REPLY))), ids=ids, worker="w1")
     assert explain(now, expectation, cached_tokens=1040).causes == ()
@@ -121,36 +131,45 @@ def test_prompts_that_part_in_silence() -> None:
     """The client changed nothing: the model's own convention, or the end of the template."""
     prompts = SentPrompts(1 << 20)
     plain = structs.replace(sent(ask(*HISTORY), reply=(TextSegment("Hi."),)), ids=numbers(100), output_ids=[100, 101])
-    prompts.add("t", "s", plain)
+    add(prompts, line(), plain)
     ids = [*numbers(98), 7, 7, 7]
     now = sent(ask(*HISTORY, AssistantMessage((TextSegment("Hi."),)), UserMessage("x")))
-    found = explain(structs.replace(now, ids=ids), prompts.expect("t", "s", ids))
+    found = explain(structs.replace(now, ids=ids), prompts.expect(line(), ids))
     assert (found.shared_tokens, found.lost_tokens, [cause.code for cause in found.causes]) == (98, 4, ["template_suffix"])
     thought = structs.replace(plain, reply=REPLY)
-    prompts.add("t", "s", thought)
+    add(prompts, line(), thought)
     now = structs.replace(sent(ask(*told(*REPLY))), ids=ids)
-    found = explain(now, prompts.expect("t", "s", ids))
+    found = explain(now, prompts.expect(line(), ids))
     assert [(cause.code, cause.message) for cause in found.causes] == [("replay_policy", 2)]
     assert found.sentence.startswith("message 2: this model leaves reasoning")
 
 
 def test_other_tenants_and_sessions() -> None:
     prompts = SentPrompts(1 << 20)
-    prompts.add("t", "s", structs.replace(BEFORE, ids=numbers(600)))
-    assert prompts.expect("t", "other", numbers(700)).tokens == 2 * BLOCK_TOKENS
-    assert prompts.expect("u", "s", numbers(700)).tokens == 0
-    assert prompts.expect("t", "s", [9, *numbers(699)]).tokens == 0
+    add(prompts, line(), structs.replace(BEFORE, ids=numbers(600)))
+    assert prompts.expect(line("other"), numbers(700)).tokens == 2 * BLOCK_TOKENS
+    assert prompts.expect(line(tenant="u"), numbers(700)).tokens == 0
+    assert prompts.expect(line(), [9, *numbers(699)]).tokens == 0
+
+
+def test_a_conversation_that_begins_anew_follows_the_session() -> None:
+    prompts = SentPrompts(1 << 20)
+    first = structs.replace(BEFORE, request=structs.replace(BEFORE.request, session="x"), ids=numbers(600))
+    add(prompts, line("before compaction", session="x"), first)
+    found = prompts.expect(line("after compaction", session="x"), numbers(300))
+    assert found.previous is not None and found.session == 300
+    assert prompts.expect(line("after compaction", session="y"), numbers(300)).previous is None
 
 
 def test_memory_is_bounded() -> None:
     prompts = SentPrompts(100_000, max_blocks=10)
     for number in range(200):
-        prompts.add("t", f"s{number}", structs.replace(BEFORE, ids=numbers(1000, start=number)))
+        add(prompts, line(f"s{number}"), structs.replace(BEFORE, ids=numbers(1000, start=number)))
     assert prompts.bytes <= 100_000
-    assert prompts.expect("t", "s0", numbers(1000)).tokens == 0
-    assert prompts.expect("t", "s199", numbers(1000, start=199)).session == 1000
-    prompts.add("t", "huge", structs.replace(BEFORE, ids=numbers(100_000)))
-    assert prompts.expect("t", "huge", numbers(10)).previous is None
+    assert prompts.expect(line("s0"), numbers(1000)).tokens == 0
+    assert prompts.expect(line("s199"), numbers(1000, start=199)).session == 1000
+    add(prompts, line("huge"), structs.replace(BEFORE, ids=numbers(100_000)))
+    assert prompts.expect(line("huge"), numbers(10)).previous is None
 
 
 @given(st.lists(st.integers(0, 3)), st.lists(st.integers(0, 3)), st.lists(st.integers(0, 3)))

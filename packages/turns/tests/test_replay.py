@@ -90,6 +90,11 @@ def test_a_surface_that_joins_is_compared_as_a_whole() -> None:
     assert whole[2] in edited
 
 
+def test_what_a_record_does_not_reach_stands_where_its_id_says() -> None:
+    part = TurnRecord(turn_tag=TAG, opening="", ids=tuple(range(13)), segments=(R0, T1, C2, R3), whole=False)
+    assert choose(part, (R0, T1, R3, C2, C4)) == (*map(Chosen, part.segments, part.spans()), Chosen(C4))
+
+
 @pytest.mark.parametrize(
     ("one", "other", "equal"),
     [

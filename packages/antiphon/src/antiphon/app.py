@@ -23,6 +23,7 @@ from antiphon.responses_route import PATH as RESPONSES
 from antiphon.responses_route import ResponsesRoutes
 from antiphon.responses_socket import ResponsesSocket
 from antiphon.surfaces import Surface, chat_surface, completions_surface, messages_surface, responses_envelope
+from antiphon.tenant import tenant_of
 from antiphon.turn_route import FAULT, TurnRoute
 from antiphon.usage_scale import UsageScale, scaled
 from antiphon_protocols import ErrorResponse, messages
@@ -42,7 +43,9 @@ def build_app(pipeline: Pipeline, settings: Settings, *, created: int, responses
         max_choices=settings.max_choices,
     )
     scale = UsageScale(settings.reported_context_length or pipeline.model.context_length, pipeline.model.context_length)
-    anthropic = messages_surface() if settings.reported_context_length is None else scaled(messages_surface(), scale)
+    anthropic = messages_surface(carriers=lambda: pipeline.seals is not None)
+    if settings.reported_context_length is not None:
+        anthropic = scaled(anthropic, scale)
     limits: dict[str, Any] = {"body_limit": settings.max_body_bytes, "keepalive_seconds": settings.keepalive_seconds}
     meta = MetaRoutes(pipeline, anthropic, chat)
     catalog = CatalogRoutes(build_catalog(pipeline.model, settings, created=created), meta.refuse)
@@ -109,7 +112,7 @@ class CountRoute:
         headers = headers_of(scope)
         try:
             body = await read_body(headers, receive, limit=self._body_limit)
-            count = self._scale.tokens(await self._pipeline.count(messages.ingest_count(body, headers)))
+            count = self._scale.tokens(await self._pipeline.count(messages.ingest_count(body, headers), tenant=tenant_of(headers)))
         except ClientGone:
             return
         except AntiphonError as error:

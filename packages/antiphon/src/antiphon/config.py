@@ -128,6 +128,9 @@ class Settings(Struct, frozen=True, kw_only=True):
         Meta(description="File of keys that seal reasoning, one a line; the first seals, all open. Default: made once.", extra=STATE),
     ] = None
 
+    ledger_bytes: Annotated[int, Meta(description="Bytes of sampled turns held, for exact replay.", ge=0, extra=STATE)] = 256 << 20
+    compared_bytes: Annotated[int, Meta(description="Bytes of prompts held, to explain cache misses.", ge=0, extra=STATE)] = 128 << 20
+
     mock_script: Annotated[Path | None, Meta(description="Rules, one JSON object a line: when, say, finish.", extra=MOCK)] = None
     mock_chunk_tokens: Annotated[int, Meta(description="Tokens that leave the engine together.", ge=1, extra=MOCK)] = 1
     mock_token_delay_ms: Annotated[float, Meta(description="Simulated decoding time of a token.", ge=0, extra=MOCK)] = 0.0

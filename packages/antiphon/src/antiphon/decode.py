@@ -203,7 +203,11 @@ class TurnDecoder:
             if self._call_made and not isinstance(event, Anomaly):
                 continue
             for kept in self._stops.push(event) if self._stoppable else (event,):
-                out.append(kept if type(kept) is SegmentDelta else self._note(kept))
+                if type(kept) is SegmentDelta:
+                    self._assembler.append(kept.text)
+                    out.append(kept)
+                else:
+                    out.append(self._note(kept))
         if self._stops.matched is not None:
             self.done = True
 

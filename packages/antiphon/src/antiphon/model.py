@@ -61,6 +61,7 @@ class Model:
         self.why = found.why
         self.others = found.others
         self.context_length = identity.context_length
+        self.template_text = template
         self.label = " + ".join(name for name in model_format.names if name) or "plain text"
         self.renderer = Renderer(
             ChatTemplate(template, bos_token=files.bos_token, eos_token=files.eos_token),

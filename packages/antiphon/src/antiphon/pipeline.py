@@ -2,7 +2,7 @@
 
 1 ingest      antiphon_protocols   wire body      -> TurnRequest                    (app)
 2 stabilize   stabilize            TurnRequest    -> the same without unstable prompt text
-3 recall                           past turns are written by the family's writer
+3 recall      replay               ledger + seals -> what was sampled for past turns
 4 render      antiphon_tokenizers  TurnRequest    -> prompt pieces and the opening
 5 tokenize    antiphon_tokenizers  pieces         -> token ids
 6 route                            one worker: the engine of this process
@@ -15,27 +15,30 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
+from typing import TypeVar
 
 import msgspec
 
 from antiphon.admission import Admission
+from antiphon.cache_watch import CacheWatch, Foresight
 from antiphon.constraints import check_request
+from antiphon.cuts import CutCounts
 from antiphon.decode import TurnDecoder
 from antiphon.engines.base import Engine, Job
 from antiphon.generate import Generation
-from antiphon.inline_reasoning import with_inline_reasoning
 from antiphon.model import Model
+from antiphon.prompts import Prompt, Prompts, request_size
+from antiphon.replay.ledger import Ledger
+from antiphon.replay.recall import Recall
 from antiphon.seals import Binding, Seals, TurnSealer
 from antiphon.serving_notes import ServingNotes
-from antiphon.stabilize import StabilizerRule, stabilize
+from antiphon.stabilize import StabilizerRule
 from antiphon.tenant import ANYONE
 from antiphon.trace import TokenRecord, TokenTrace, finish_name
-from antiphon_tokenizers import check_size, encode
 from antiphon_turns import (
-    Anomaly,
     ArgumentStreaming,
+    AssistantMessage,
     CallGate,
     CutCalls,
     Event,
@@ -46,7 +49,9 @@ from antiphon_turns import (
     UserMessage,
     ids,
 )
-from antiphon_turns.errors import ContextOverflow, InvalidRequest, WorkerUnavailable
+from antiphon_turns.errors import ContextOverflow, WorkerUnavailable
+
+T = TypeVar("T")
 
 log = logging.getLogger("antiphon")
 
@@ -54,39 +59,30 @@ log = logging.getLogger("antiphon")
 OFF_LOOP_CHARACTERS = 32_768
 # count_tokens answers beyond the context too; no body within the size limit has more tokens than this.
 COUNTED_TOKENS = 1 << 26
-# Clients have no loop limit of their own for recovered calls; after this many cut turns in a row they get the honest form.
-RECOVERIES_IN_A_ROW = 2
-SESSIONS_REMEMBERED = 4096
 
 
 class PipelineOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator chose for every turn. `worker` is the engine's name in what clients are told; `max_turns` 0 = no limit."""
+    """What the operator chose for every turn. `worker` is the engine's name in what clients are told; `max_turns` 0 = no limit. The ledger
+    of sampled turns and the prompts kept for comparison are bounded in bytes."""
 
     worker: str = "local"
     max_turns: int = 0
+    ledger_bytes: int = 256 << 20
+    compared_bytes: int = 128 << 20
     rules: tuple[StabilizerRule, ...] = ()
     argument_streaming: ArgumentStreaming = "whole"
     cut_calls: CutCalls = "honest"
 
 
-class Prompt(msgspec.Struct, frozen=True, kw_only=True):
-    """A request after steps 2 to 5: `request` is the stabilized one, `opening` what the prompt leaves to the parser."""
-
-    request: TurnRequest
-    ids: list[int]
-    opening: str
-    stabilized: tuple[str, ...]
-    anomalies: tuple[Anomaly, ...]
-
-
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """Ready for a worker. `clamped` says that max_tokens was lowered to the room the context leaves. `since`: when its preparation
-    began, in seconds of the monotonic clock. `tenant`: whose turn it is."""
+    began, in seconds of the monotonic clock. `tenant`: whose turn it is. `foresight`: what of the prompt could be cached."""
 
     prompt: Prompt
     max_tokens: int
     clamped: bool
     since: float
+    foresight: Foresight
     tenant: str = ANYONE
 
 
@@ -110,7 +106,11 @@ class Pipeline:
         self._options = options
         self._trace = trace
         self._random_bytes = random_bytes
-        self._cuts: OrderedDict[str, int] = OrderedDict()
+        self._cuts = CutCounts()
+        self.ledger = Ledger(options.ledger_bytes)
+        self._recall = Recall(model, self.ledger)
+        self._prompts = Prompts(model, options.rules, self._recall)
+        self.watch = CacheWatch(model, worker=options.worker, max_bytes=options.compared_bytes)
         self.admission = Admission(options.max_turns)
         self.running = 0
 
@@ -118,7 +118,7 @@ class Pipeline:
         """Steps 2 to 5 and the room left. Raises RequestError."""
         since = time.monotonic()
         check_request(request, self.engine, self.model)
-        prompt = await self._prompt(request, limit=self.model.context_length)
+        prompt, foresight = await self._off_loop(self._foreseen, request, tenant)
         room = self.model.context_length - len(prompt.ids)
         if room <= 0:
             raise ContextOverflow(len(prompt.ids), self.model.context_length - 1)
@@ -128,40 +128,28 @@ class Pipeline:
             max_tokens=min(wanted or room, room),
             clamped=wanted is not None and wanted > room,
             since=since,
+            foresight=foresight,
             tenant=tenant,
         )
 
-    async def count(self, request: TurnRequest) -> int:
+    async def count(self, request: TurnRequest, *, tenant: str = ANYONE) -> int:
         """How many tokens the prompt of this request has. Raises RequestError."""
-        return len((await self._prompt(request, limit=COUNTED_TOKENS)).ids)
+        return len((await self._off_loop(self._make, request, tenant, COUNTED_TOKENS)).ids)
 
-    async def _prompt(self, request: TurnRequest, *, limit: int) -> Prompt:
+    async def _off_loop(self, make: Callable[..., T], request: TurnRequest, *rest: object) -> T:
         """Long prompts are rendered and encoded off the event loop."""
         self.model.check_name(request.model)
         if request_size(request) > OFF_LOOP_CHARACTERS:
-            return await asyncio.to_thread(self._make_prompt, request, limit)
-        return self._make_prompt(request, limit)
+            return await asyncio.to_thread(make, request, *rest)
+        return make(request, *rest)
 
-    def _make_prompt(self, request: TurnRequest, limit: int) -> Prompt:
-        check_size(request, self.model.tokenizer, limit=limit)
-        if request.prompt is not None:
-            return self._raw_prompt(request, request.prompt, limit)
-        stable, acted = stabilize(with_inline_reasoning(request, self.model.format.grammar.reasoning), self._options.rules)
-        rendered = self.model.renderer.render(stable)
-        token_ids = encode(rendered, self.model.tokenizer, limit=limit)
-        return Prompt(request=stable, ids=token_ids, opening=rendered.opening, stabilized=acted, anomalies=tuple(rendered.anomalies))
+    def _foreseen(self, request: TurnRequest, tenant: str) -> tuple[Prompt, Foresight]:
+        prompt = self._make(request, tenant, self.model.context_length)
+        key = conversation_key(prompt.request)
+        return prompt, self.watch.foresee(prompt.request, prompt.ids, conversation=key, tenant=tenant, restored=prompt.restored)
 
-    def _raw_prompt(self, request: TurnRequest, prompt: str | tuple[int, ...], limit: int) -> Prompt:
-        """A prompt without template. Its text is the client's own rendering, so control tokens in it are control."""
-        tokenizer = self.model.tokenizer
-        token_ids = tokenizer.encode(prompt, added=True) if isinstance(prompt, str) else list(prompt)
-        if not token_ids:
-            raise InvalidRequest("prompt: must not be empty", param="prompt")
-        if min(token_ids) < 0 or max(token_ids) >= tokenizer.vocab_size:
-            raise InvalidRequest(f"prompt: token ids must be between 0 and {tokenizer.vocab_size - 1}", param="prompt")
-        if len(token_ids) > limit:
-            raise ContextOverflow(len(token_ids), limit)
-        return Prompt(request=request, ids=token_ids, opening="", stabilized=(), anomalies=())
+    def _make(self, request: TurnRequest, tenant: str, limit: int) -> Prompt:
+        return self._prompts.make(request, self.sealer(tenant), tenant=tenant, limit=limit)
 
     def new_tag(self) -> str:
         """A fresh turn tag."""
@@ -217,8 +205,8 @@ class Pipeline:
             events = through(gate, last)
             cut = bool(gate.cut_calls) or decoder.ended_in_call
             events = self._may_go_on(request, events) if cut else events
-            self._count_cuts(request, cut=cut)
-            self._record(prompt, decoder, ended, request_id)
+            self._cuts.count(conversation_key(request), cut=cut)
+            self._keep(prepared, decoder, ended, request_id)
             yield events
         except Exception:
             ended = "error"
@@ -226,10 +214,10 @@ class Pipeline:
         finally:
             self.running -= 1
             if ended in ("cancelled", "error"):
-                self._record(prompt, decoder, ended, request_id)
+                self._keep(prepared, decoder, ended, request_id)
 
     def _gate(self, request: TurnRequest, streaming: ArgumentStreaming) -> CallGate:
-        spent = self._cuts.get(conversation_key(request), 0) >= RECOVERIES_IN_A_ROW
+        spent = self._cuts.spent(conversation_key(request))
         cut: CutCalls = "honest" if spent else self._options.cut_calls
         # A unary body has nobody who watches arguments grow, so it never needs a poisoned closing; and clients answer that
         # closing without end, like a recovered call.
@@ -240,21 +228,30 @@ class Pipeline:
     def _may_go_on(self, request: TurnRequest, events: list[Event]) -> list[Event]:
         """Marks the end of a turn whose call was cut and left out, unless this session was told to go on too often in a row."""
         end = events[-1]
-        spent = self._cuts.get(conversation_key(request), 0) >= RECOVERIES_IN_A_ROW
+        spent = self._cuts.spent(conversation_key(request))
         if spent or not isinstance(end, TurnEnd) or end.stop_reason != "max_tokens":
             return events
         return [*events[:-1], msgspec.structs.replace(end, resumable=True)]
 
-    def _count_cuts(self, request: TurnRequest, *, cut: bool) -> None:
-        key = conversation_key(request)
-        if not cut:
-            self._cuts.pop(key, None)
-            return
-        self._cuts[key] = self._cuts.pop(key, 0) + 1
-        if len(self._cuts) > SESSIONS_REMEMBERED:
-            self._cuts.popitem(last=False)
-
-    def _record(self, prompt: Prompt, decoder: TurnDecoder, ended: StopReason, request_id: str) -> None:
+    def _keep(self, prepared: Prepared, decoder: TurnDecoder, ended: StopReason, request_id: str) -> None:
+        """What the next prompt of the conversation needs of this turn, and the trace."""
+        prompt = prepared.prompt
+        record = decoder.record()
+        continues = bool(prompt.request.messages) and isinstance(prompt.request.messages[-1], AssistantMessage)
+        # The text a client put into the model's mouth comes back joined with what the model said: no retelling of the record.
+        if record is not None and prompt.request.prompt is None and not continues:
+            self._recall.keep(prompt.request, record, tenant=prepared.tenant)
+        found = self.watch.keep(
+            prepared.foresight,
+            output_ids=decoder.output_ids,
+            reply=record.segments if record is not None else (),
+            cached_tokens=decoder.cached_tokens,
+            request_id=request_id,
+        )
+        if found.causes:
+            log.info(
+                "%s: %d tokens could have been cached, %s were: %s", request_id, found.expected_tokens, found.cached_tokens, found.sentence
+            )
         self._trace.write(
             TokenRecord(
                 request_id=request_id,
@@ -284,15 +281,3 @@ def conversation_key(request: TurnRequest) -> str:
     """Session and first user text: tells a session's side requests and sub-agents from its main line."""
     first = next((message.text[:512] for message in request.messages if isinstance(message, UserMessage)), "")
     return f"{request.session or ''}\n{first}"
-
-
-def request_size(request: TurnRequest) -> int:
-    """Characters of prompt text, roughly; what decides whether rendering leaves the event loop."""
-    size = sum(len(tool.parameters) + len(tool.description or "") for tool in request.tools)
-    for message in request.messages:
-        segments = getattr(message, "segments", None)
-        if segments is None:
-            size += len(getattr(message, "text", ""))
-        else:
-            size += sum(len(getattr(segment, "text", "")) + len(getattr(segment, "arguments", "")) for segment in segments)
-    return size

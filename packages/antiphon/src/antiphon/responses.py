@@ -77,7 +77,7 @@ class Responses:
             except ContextOverflow:
                 if turn.request.truncation != "auto":
                     raise
-                size, room = await self.pipeline.count(request), self.pipeline.model.context_length
+                size, room = await self.pipeline.count(request, tenant=turn.tenant), self.pipeline.model.context_length
                 shorter = wire.shortened(request, prompt_tokens=size, context_length=room)
                 if shorter is None:
                     raise

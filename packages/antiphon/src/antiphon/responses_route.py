@@ -178,7 +178,7 @@ class ResponsesRoutes:
     async def _count(self, asked: Asked) -> None:
         body = await read_body(asked.headers, asked.receive, limit=self._body_limit)
         turn = await self.responses.open(wire.read(body, asked.headers, tag=asked.tag), tag=asked.tag, tenant=asked.tenant)
-        count = await self.responses.pipeline.count(turn.request.turn)
+        count = await self.responses.pipeline.count(turn.request.turn, tenant=turn.tenant)
         await self._reply(asked, msgspec.json.encode({"object": "response.input_tokens", "input_tokens": count}))
 
     async def _stored(self, asked: Asked) -> StoredResponse:

@@ -222,6 +222,8 @@ def options_of(settings: Settings) -> PipelineOptions:
     return PipelineOptions(
         worker=f"{settings.engine}-0",
         max_turns=settings.max_turns,
+        ledger_bytes=settings.ledger_bytes,
+        compared_bytes=settings.compared_bytes,
         rules=(ANTHROPIC_PREAMBLE,) if settings.strip_anthropic_preamble else (),
         argument_streaming=settings.argument_streaming,
         cut_calls=settings.cut_calls,

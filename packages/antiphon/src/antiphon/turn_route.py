@@ -12,6 +12,7 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from antiphon.choices import run_choices
+from antiphon.explain.explanation import Explanation
 from antiphon.http import ClientGone, Disconnect, EventStream, headers_of, printable, read_body, send_response
 from antiphon.pipeline import Pipeline, Prepared
 from antiphon.surfaces import Call, Envelope, Projector, Surface
@@ -29,6 +30,9 @@ Headers = list[tuple[str, str]]
 START_GRACE_SECONDS = 0.5
 
 STOP_NOTE_SECONDS = 0.5
+
+# A header stays short; the log and `antiphon explain` have all.
+CAUSES_NAMED = 4
 
 FAULT = "the server hit a fault of its own; its log has the details"
 
@@ -191,4 +195,14 @@ def notes(prepared: Prepared) -> Headers:
         found.append(("x-antiphon-stabilized", ", ".join(prepared.prompt.stabilized)))
     if prepared.clamped:
         found.append(("x-antiphon-max-tokens", str(prepared.max_tokens)))
+    found.append(("x-antiphon-cache", cache_note(prepared.foresight.explanation)))
     return found
+
+
+def cache_note(explanation: Explanation) -> str:
+    """How much of the prompt was sent before, and where and why it left the session's previous one: numbers and names only."""
+    note = f"prompt={explanation.prompt_tokens} expected={explanation.expected_tokens}"
+    if not explanation.causes:
+        return note
+    causes = ", ".join(f"{cause.code} ({cause.place})" for cause in explanation.causes[:CAUSES_NAMED])
+    return f"{note} lost={explanation.lost_tokens} cause={causes}"

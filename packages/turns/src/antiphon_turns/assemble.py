@@ -26,6 +26,10 @@ class Assembler:
         self.segments: list[Segment] = []
         self.anomalies: list[Anomaly] = []
 
+    def append(self, text: str) -> None:
+        """The short way for a SegmentDelta of the open segment."""
+        self._text.append(text)
+
     def push(self, event: Event) -> None:
         """Takes one event. The order is the caller's duty (`check.OrderChecker` tests it)."""
         match event:

@@ -56,7 +56,9 @@ def choose(record: TurnRecord, told: Sequence[Segment], *, joined: bool = False)
         told_at.update((place, segment if len(places) == 1 else record.segments[place]) for place in places)
         last = places[-1] if places else last
         if not places:
-            behind.setdefault(last, []).append(segment)
+            # Its id says where it stood, whatever place the client has given it.
+            index = _index(segment)
+            behind.setdefault(last if index is None else min(index, len(record.segments)) - 1, []).append(segment)
     out = [Chosen(segment) for segment in behind.get(-1, ())]
     for place, sampled in enumerate(record.segments):
         found = told_at.get(place)
@@ -156,11 +158,17 @@ def _retold(segment: Segment, sampled: Sequence[Segment], free: Sequence[int]) -
 
 
 def _named_place(segment: Segment, sampled: Sequence[Segment]) -> int | None:
+    index = _index(segment)
+    fits = index is not None and index < len(sampled) and type(sampled[index]) is type(segment)
+    return index if fits else None
+
+
+def _index(segment: Segment) -> int | None:
+    """The place in its turn that a segment's id or carrier names."""
     if isinstance(segment, CallSegment):
         found = split_call_id(segment.call_id)
     elif isinstance(segment, ReasoningSegment):
         found = split_carrier(segment.carrier or "")
     else:
         found = None
-    fits = found is not None and found[1] < len(sampled) and type(sampled[found[1]]) is type(segment)
-    return found[1] if found is not None and fits else None
+    return found[1] if found is not None else None

@@ -128,10 +128,20 @@ def _messages(before: Sent, now: Sent, restored: frozenset[int]) -> Iterator[Cau
     if _compacted(old, new):
         yield Cause(code="client_compaction", message=_first_difference(old, new), detail=f"{sampled} messages -> {len(new)}")
         return
-    for index, (one, other) in enumerate(zip(old, new, strict=False)):
-        if one == other or index in restored:
-            continue
-        yield from _message(index, one, other, is_reply=index == sampled)
+    before_old, before_new = _systems(old), _systems(new)
+    for index, (one, other) in enumerate(zip(old[:before_old], new[:before_new], strict=False)):
+        if one != other:
+            yield from _message(index, one, other, is_reply=False)
+    if before_old != before_new:
+        yield Cause(code="system_edited", message=min(before_old, before_new), detail=f"{before_old} system texts -> {before_new}")
+    for index, (one, other) in enumerate(zip(old[before_old:], new[before_new:], strict=False), before_new):
+        if one != other and index not in restored:
+            yield from _message(index, one, other, is_reply=index - before_new == sampled - before_old)
+
+
+def _systems(messages: Sequence[Message]) -> int:
+    """How many system texts stand before everything else."""
+    return next((index for index, message in enumerate(messages) if not isinstance(message, SystemMessage)), len(messages))
 
 
 def _compacted(old: Sequence[Message], new: Sequence[Message]) -> bool:

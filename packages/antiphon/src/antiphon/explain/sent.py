@@ -3,11 +3,11 @@
 from array import array
 from collections import OrderedDict
 from collections.abc import Sequence
-from hashlib import blake2b
 from threading import Lock
 
 import msgspec
 
+from antiphon.router.hashing import extend, root_of
 from antiphon_turns import AssistantMessage, CallSegment, Segment, TurnRequest
 
 BLOCK_TOKENS = 256
@@ -26,14 +26,24 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     worker: str | None = None
 
 
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """Which prompts follow each other. `conversation` is one line of a session: side requests and sub-agents have their own; a
+    conversation that begins anew (after a compaction, say) follows the `session`'s latest prompt."""
+
+    tenant: str
+    session: str | None
+    conversation: str
+
+
 class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     """How much of a prompt was sent before. `session`: tokens it shares with the session's previous prompt and its output
-    (`previous`); `tenant`: with any prompt of the tenant, in whole blocks."""
+    (`previous`); `tenant`: with any prompt of the tenant, in whole blocks. `blocks` are the prompt's chained hashes."""
 
     prompt_tokens: int
     session: int = 0
     tenant: int = 0
     previous: Sent | None = None
+    blocks: tuple[int, ...] = ()
 
     @property
     def tokens(self) -> int:
@@ -42,68 +52,81 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SentPrompts:
-    """What was sent, by session, bounded by bytes; and the chained block hashes of everything, bounded by number."""
+    """What was sent, by conversation, bounded by bytes; and the chained block hashes of everything, bounded by number."""
 
     def __init__(self, max_bytes: int, *, max_blocks: int = 1 << 18) -> None:
         self._max = max_bytes
         self._max_blocks = max_blocks
         self._last: OrderedDict[tuple[str, str], tuple[Sent, int]] = OrderedDict()
-        self._blocks: OrderedDict[bytes, None] = OrderedDict()
+        self._latest: dict[tuple[str, str], tuple[str, str]] = {}
+        self._blocks: OrderedDict[int, None] = OrderedDict()
         self._lock = Lock()
         self.bytes = 0
 
-    def expect(self, tenant: str, session: str, ids: Sequence[int]) -> Expectation:
+    def expect(self, line: Line, ids: Sequence[int]) -> Expectation:
         """What of a prompt was there before, by this tenant."""
+        now = _ids(ids)
+        blocks = block_hashes(line.tenant, now)
         with self._lock:
-            found = self._last.get((tenant, session))
+            found = self._last.get((line.tenant, line.conversation))
+            if found is None and line.session is not None:
+                found = self._last.get(self._latest.get((line.tenant, line.session), ("", "")))
             previous = found[0] if found else None
-            held = 0
-            for number, block in enumerate(block_hashes(tenant, ids), 1):
-                if block not in self._blocks:
-                    break
-                held = number * BLOCK_TOKENS
+            held = next((number for number, block in enumerate(blocks) if block not in self._blocks), len(blocks))
         shared = 0
         if previous is not None:
-            shared = common_prefix(ids, previous.ids)
+            shared = common_prefix(now, previous.ids)
             if shared == len(previous.ids):
-                shared += common_prefix(ids[shared:], previous.output_ids)
-        return Expectation(prompt_tokens=len(ids), session=shared, tenant=held, previous=previous)
+                shared += common_prefix(now[shared:], previous.output_ids)
+        return Expectation(prompt_tokens=len(now), session=shared, tenant=held * BLOCK_TOKENS, previous=previous, blocks=tuple(blocks))
 
-    def add(self, tenant: str, session: str, sent: Sent) -> None:
-        """Remembers a prompt with its output; it takes the place of the session's previous one."""
-        sent = msgspec.structs.replace(sent, ids=array("I", sent.ids), output_ids=array("I", sent.output_ids))
+    def add(self, line: Line, sent: Sent, expectation: Expectation) -> None:
+        """Remembers a prompt with its output; it takes the place of the conversation's previous one."""
+        sent = msgspec.structs.replace(sent, ids=_ids(sent.ids), output_ids=_ids(sent.output_ids))
         size = _size(sent)
-        blocks = block_hashes(tenant, [*sent.ids, *sent.output_ids])
+        blocks = [*expectation.blocks, *_blocks_behind(line.tenant, sent, expectation.blocks)]
+        key = line.tenant, line.conversation
         with self._lock:
-            key = tenant, session
             self.bytes -= self._last.pop(key, (None, 0))[1]
             if size <= self._max // 2:
                 self._last[key] = sent, size
                 self.bytes += size
+                if line.session is not None:
+                    self._latest[line.tenant, line.session] = key
             while self.bytes > self._max:
-                self.bytes -= self._last.popitem(last=False)[1][1]
+                self._forget_oldest()
             for block in blocks:
                 self._blocks[block] = None
                 self._blocks.move_to_end(block)
             while len(self._blocks) > self._max_blocks:
                 self._blocks.popitem(last=False)
 
+    def _forget_oldest(self) -> None:
+        key, (sent, size) = self._last.popitem(last=False)
+        self.bytes -= size
+        session = sent.request.session
+        if session is not None and self._latest.get((key[0], session)) == key:
+            del self._latest[key[0], session]
 
-def block_hashes(tenant: str, ids: Sequence[int]) -> list[bytes]:
+
+def block_hashes(tenant: str, ids: Sequence[int]) -> list[int]:
     """Chained hashes of the whole blocks of a prompt; each stands for everything up to its end."""
-    data = memoryview(array("I", ids)).cast("B")
-    width = BLOCK_TOKENS * 4
-    chain = blake2b(tenant.encode(), digest_size=16).digest()
-    out = []
-    for start in range(0, len(data) - width + 1, width):
-        chain = blake2b(data[start : start + width], digest_size=16, key=chain).digest()
-        out.append(chain)
-    return out
+    return extend(ids, root_of(tenant), BLOCK_TOKENS)
+
+
+def _blocks_behind(tenant: str, sent: Sent, known: Sequence[int]) -> list[int]:
+    """The blocks that the output has filled."""
+    rest = _ids(sent.ids)[len(known) * BLOCK_TOKENS :] + _ids(sent.output_ids)
+    return extend(rest, known[-1] if known else root_of(tenant), BLOCK_TOKENS)
+
+
+def _ids(ids: Sequence[int]) -> "array[int]":
+    return ids if isinstance(ids, array) else array("I", ids)
 
 
 def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
     """How many ids two sequences share from the beginning; linear, at the speed of a memory compare."""
-    a, b = array("I", one), array("I", other)
+    a, b = _ids(one), _ids(other)
     low, high = 0, min(len(a), len(b))
     if a[:high] == b[:high]:
         return high

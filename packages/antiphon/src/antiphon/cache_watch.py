@@ -1,0 +1,79 @@
+"""What the engine's prefix cache should hold of each prompt, what it did hold, and why they differ."""
+
+import time
+from array import array
+from collections import deque
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+
+import msgspec
+
+from antiphon.explain.explanation import Explanation, explain
+from antiphon.explain.sent import Expectation, Line, Sent, SentPrompts
+from antiphon.model import Model
+from antiphon_turns import Segment, TurnRequest
+
+REMEMBERED = 256
+
+
+class Watched(msgspec.Struct, frozen=True, kw_only=True):
+    """One request, explained. `at` is Unix time in seconds."""
+
+    request_id: str
+    tenant: str
+    at: float
+    surface: str
+    session: str | None
+    explanation: Explanation
+
+
+class Foresight(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known before the engine has said anything."""
+
+    line: Line
+    sent: Sent
+    expectation: Expectation
+    restored: frozenset[int]
+    explanation: Explanation
+
+
+class CacheWatch:
+    """Compares prompts with those sent before. Safe to call from several threads."""
+
+    def __init__(self, model: Model, *, worker: str, max_bytes: int, clock: Callable[[], float] = time.time) -> None:
+        text = blake2b(model.template_text.encode(), digest_size=4).hexdigest()
+        self._model = f"{model.name} ({model.family.name}, template {text}, tokenizer {model.tokenizer.fingerprint[:8]})"
+        self._worker = worker
+        self._clock = clock
+        self.sent = SentPrompts(max_bytes)
+        self.recent: deque[Watched] = deque(maxlen=REMEMBERED)
+
+    def foresee(self, request: TurnRequest, ids: Sequence[int], *, conversation: str, tenant: str, restored: Sequence[int]) -> Foresight:
+        """What of a prompt could be cached, and where it left the one before."""
+        line = Line(tenant=tenant, session=request.session, conversation=conversation)
+        packed = array("I", ids)
+        expectation = self.sent.expect(line, packed)
+        sent = Sent(request=request, model=self._model, ids=packed, worker=self._worker)
+        exact = frozenset(restored)
+        found = explain(sent, expectation, restored=exact)
+        return Foresight(line=line, sent=sent, expectation=expectation, restored=exact, explanation=found)
+
+    def keep(
+        self, foresight: Foresight, *, output_ids: Sequence[int], reply: Sequence[Segment], cached_tokens: int | None, request_id: str
+    ) -> Explanation:
+        """The turn is over: remembers what was sent, and says what the cache held of it."""
+        sent = msgspec.structs.replace(foresight.sent, output_ids=output_ids, reply=tuple(reply))
+        found = explain(sent, foresight.expectation, restored=foresight.restored, cached_tokens=cached_tokens)
+        self.sent.add(foresight.line, sent, foresight.expectation)
+        request = sent.request
+        self.recent.append(
+            Watched(
+                request_id=request_id,
+                tenant=foresight.line.tenant,
+                at=self._clock(),
+                surface=request.surface,
+                session=request.session,
+                explanation=found,
+            )
+        )
+        return found
