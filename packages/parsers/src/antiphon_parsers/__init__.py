@@ -4,6 +4,7 @@ from antiphon_parsers.declared.weigh import weigh
 from antiphon_parsers.detection import Candidate, Detection, adapt, detect
 from antiphon_parsers.families.hf import Declared, declare
 from antiphon_parsers.grammar import Grammar, ReasoningMarkers
+from antiphon_parsers.native import native_template
 from antiphon_parsers.parser import Parser, opening_of
 from antiphon_parsers.registry import ModelFormat, compose, is_declared, resolve
 
@@ -20,6 +21,7 @@ __all__ = [
     "declare",
     "detect",
     "is_declared",
+    "native_template",
     "opening_of",
     "resolve",
     "weigh",

@@ -117,6 +117,7 @@ TOOLS = ToolPart(
     write_call=write_call,
     write_tools=write_tools,
     messages=MESSAGES,
+    template="kimi_k3",
     detection=_RULES,
     source="chat template of Kimi K3",
 )
