@@ -5,7 +5,19 @@ from pathlib import Path
 import msgspec
 
 from antiphon.aliases import Aliases, read_aliases
-from antiphon_parsers import Candidate, Declared, Detection, ModelFormat, adapt, declare, detect, is_declared, native_template, resolve, weigh
+from antiphon_parsers import (
+    Candidate,
+    Declared,
+    Detection,
+    ModelFormat,
+    adapt,
+    declare,
+    detect,
+    is_declared,
+    native_template,
+    resolve,
+    weigh,
+)
 from antiphon_tokenizers import ChatTemplate, ModelFiles, Renderer, Tokenizer, load_model_files
 from antiphon_turns import CallSegment, ReasoningSegment, ReplayPolicy, TextSegment
 from antiphon_turns.errors import ConfigError, UnknownModel
