@@ -2,6 +2,7 @@
 has the table. None of them may fail, and nothing a client said may be missing or out of order."""
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -73,7 +74,8 @@ TEMPLATES = {
     "result needs a call": restricted(RESULT_NEEDS_CALL, show=TOOL_FORM, before="{%- set ns = namespace(call=none) %}"),
     "parts": restricted("", show=PARTS),
     "arguments are objects": restricted(
-        "{%- for c in m.tool_calls or [] %}{% if c.function.arguments is not mapping %}{{ raise_exception('not an object') }}{% endif %}{% endfor %}"
+        "{%- for c in m.tool_calls or [] %}{% if c.function.arguments is not mapping %}"
+        "{{ raise_exception('not an object') }}{% endif %}{% endfor %}"
     ),
     "a model role": restricted(
         NO_TOOLS + refusal("m.role == 'system'", "no system") + refusal("loop.first and m.role != 'user'", "user first"),
@@ -141,7 +143,7 @@ def test_a_conversation_that_grows_keeps_its_prompt(template: str, render: Calla
         ]
     texts = [render(TEMPLATES[template], grown[:size]).text.removesuffix("<|im_start|>assistant\n") for size in (4, 7, 10)]
     # A message that a later one is joined to is open at its end.
-    assert all(later.startswith(text.removesuffix("<|im_end|>\n")) for text, later in zip(texts, texts[1:], strict=False))
+    assert all(later.startswith(text.removesuffix("<|im_end|>\n")) for text, later in pairwise(texts))
 
 
 def test_what_no_rule_meets_is_named(render: Callable[..., Rendered]) -> None:
@@ -202,7 +204,8 @@ def test_field_report_55_what_the_template_has_no_terms_for_is_written_in_order(
 
 
 def test_field_report_136_arguments_as_text(render: Callable[..., Rendered]) -> None:
-    template = "{% for m in messages %}{{ m.content }}{% if m.tool_calls %}{{ '<call>' + m.tool_calls[0].function.arguments + '</call>' }}{% endif %}{% endfor %}"
+    call = "{% if m.tool_calls %}{{ '<call>' + m.tool_calls[0].function.arguments + '</call>' }}{% endif %}"
+    template = "{% for m in messages %}{{ m.content }}" + call + "{% endfor %}"
     turn = AssistantMessage((CallSegment("lookup", '{"query": "Oslo"}', "1"),))
     assert '{"query": "Oslo"}' in render(template, [UserMessage("a"), turn]).text
 

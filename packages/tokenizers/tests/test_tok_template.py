@@ -88,6 +88,7 @@ def test_default_model_abilities(smollm: ModelFiles) -> None:
         lone_results=True,
         accepts_system=True,
         system_anywhere=True,
+        consecutive_systems=True,
         consecutive_users=True,
         consecutive_assistants=True,
         user_behind_result=True,

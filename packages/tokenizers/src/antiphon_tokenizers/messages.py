@@ -62,7 +62,7 @@ def natural_turn(segments: Sequence[Segment], abilities: Abilities, *, writer: T
     reasoning = BLANK_LINE.join(s.text for s in prose if isinstance(s, ReasoningSegment))
     ordered = [s for kind in (ReasoningSegment, TextSegment, CallSegment) for s in segments if isinstance(s, kind)]
     if (reasoning and abilities.reads_reasoning is None) or ordered != list(segments):
-        if abilities.lone_results or not abilities.accepts_tool_role or not calls:
+        if abilities.lone_results or not calls:
             return {"role": "assistant", "content": writer.write(segments, earlier_calls=earlier_calls)}
         return {"role": "assistant", "content": writer.write(prose), **_calls(calls, abilities)}
     message = {"role": "assistant", "content": "".join(s.text for s in prose if isinstance(s, TextSegment)), **_calls(calls, abilities)}

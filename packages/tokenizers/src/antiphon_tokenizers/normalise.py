@@ -63,7 +63,8 @@ def normalise(entries: Iterable[Entry], abilities: Abilities) -> list[Entry]:
         (not abilities.opens_without_user, _opened_by_user),
         (not abilities.user_behind_result, lambda found: _bridged(found, abilities.bridge)),
         (not abilities.consecutive_assistants, _answered_by_user),
-        (not abilities.consecutive_users, _joined_users),
+        (not abilities.consecutive_users, lambda found: _joined(found, "user")),
+        (not abilities.consecutive_systems, lambda found: _joined(found, "system")),
     )
     found: Iterable[Entry] = entries
     for needed, rule in rules:
@@ -116,11 +117,12 @@ def _answered_by_user(entries: Iterable[Entry]) -> Iterator[Entry]:
         before = entry.role
 
 
-def _joined_users(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """For templates that want roles to alternate: user texts in a row are one."""
-    for role, group in groupby(entries, lambda entry: entry.role):
+def _joined(entries: Iterable[Entry], role: str) -> Iterator[Entry]:
+    """For templates that want neighbours to differ: texts of one role in a row are one."""
+    for found, group in groupby(entries, lambda entry: entry.role):
         members = list(group)
-        if role == "user":
-            yield user(BLANK_LINE.join(member.message["content"] for member in members), members[-1].origin)
+        if found == role:
+            text = BLANK_LINE.join(member.message["content"] for member in members)
+            yield Entry({"role": role, "content": text}, members[-1].origin)
         else:
             yield from members

@@ -27,19 +27,20 @@ _BRIDGES = ("", "OK.")
 
 
 class Abilities(msgspec.Struct, frozen=True, kw_only=True):
-    """`renders_tools`: tools passed in appear. `accepts_tool_role`: results have a form of their own, rather than any
-    role's name being echoed; `lone_results`: one without a call before it, too. `accepts_system`: a leading system message
-    appears; `system_anywhere`: a later one too, in place. `consecutive_users`, `consecutive_assistants`: two messages in a row are
-    accepted. `user_behind_result`: a user message may follow a result; `bridge` is the assistant text that makes it possible where
-    it may not, None where none does. `opens_without_user`: a conversation may do without a user's text, and need not begin with
-    one. `arguments`: the form in which calls' arguments are passed. `reads_reasoning`: the message field from
-    which the last turn's reasoning is rendered. `generation_prompt`: add_generation_prompt changes the text."""
+    """`renders_tools`: tools passed in appear. `accepts_tool_role`: results have a form of their own, rather than any role's name being
+    echoed; `lone_results`: one without a call before it, too, or none is shown as one. `accepts_system`: a leading system message appears;
+    `system_anywhere`: a later one too, in place. `consecutive_systems`, `consecutive_users`, `consecutive_assistants`: two messages in
+    a row are accepted. `user_behind_result`: a user message may follow a result; `bridge` is the assistant text that makes it possible
+    where it may not, None where none does. `opens_without_user`: a conversation may do without a user's text, and need not begin with
+    one. `arguments`: the form in which calls' arguments are passed. `reads_reasoning`: the message field from which the last turn's
+    reasoning is rendered. `generation_prompt`: add_generation_prompt changes the text."""
 
     renders_tools: bool
     accepts_tool_role: bool
     lone_results: bool
     accepts_system: bool
     system_anywhere: bool
+    consecutive_systems: bool
     consecutive_users: bool
     consecutive_assistants: bool
     user_behind_result: bool
@@ -99,14 +100,16 @@ def probe(render: Callable[..., str]) -> Abilities:
 
     tool_role = own_form("tool", _USER, call)
     system = "qzsystem" in attempt(_SYSTEM, _USER)
-    late = attempt(_USER, _REPLY, {"role": "system", "content": "qzmark"}, _LATER)
+    late = {"role": "system", "content": "qzmark"}
+    in_place = ((_USER, _REPLY, late, _LATER), (_USER, late, _LATER), (_USER, _REPLY, _LATER, late))
     behind = _in_order(attempt(_USER, call, result, _LATER), "qzmark", "qzuser2")
     return Abilities(
         renders_tools="qztool" in attempt(_USER, tools=[_TOOL]),
         accepts_tool_role=tool_role,
-        lone_results=all("qzmark" in attempt(*before, result) for before in ((_USER,), (_USER, _REPLY))),
+        lone_results=not tool_role or all("qzmark" in attempt(*before, result) for before in ((_USER,), (_USER, _REPLY))),
         accepts_system=system,
-        system_anywhere=_in_order(late, "qzreply", "qzmark", "qzuser2"),
+        system_anywhere=all(_in_order(attempt(*said), *(str(message["content"]) for message in said)) for said in in_place),
+        consecutive_systems=_in_order(attempt(_SYSTEM, late, _USER), "qzsystem", "qzmark", "qzuser1"),
         consecutive_users=_in_order(attempt(_USER, _LATER), "qzuser1", "qzuser2"),
         consecutive_assistants=_in_order(attempt(_USER, _REPLY, {**_REPLY, "content": "qzmark"}, _LATER), "qzreply", "qzmark", "qzuser2"),
         user_behind_result=behind or not tool_role,
