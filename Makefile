@@ -13,7 +13,7 @@ ARGS ?=
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test lint fmt lock agents agents-cut agents-setup launch-check codex-profiles docs bench forced-calls clean
+.PHONY: help install serve test lint fmt lock golden agents agents-cut agents-setup launch-check codex-profiles docs bench forced-calls clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -74,6 +74,10 @@ codex-profiles: ## what Codex does with a minimal and a full catalog entry: the 
 docs: ## write the generated pages of docs/
 	@scripts/install.sh all
 	@$(BIN)/python scripts/field_table.py
+
+golden: ## write the golden prompts of every family anew (packages/antiphon/tests/golden_prompts); the diff is for review
+	@scripts/install.sh all
+	@$(BIN)/python -m packages.antiphon.tests.prompt_sessions
 
 forced-calls: ## 50 forced tool calls on the default model: all must fit their schema
 	@scripts/install.sh all

@@ -54,7 +54,13 @@ def write_tools(tools: Sequence[Tool]) -> str:
 
 TOOLS = ToolPart(
     name="gemma4",
-    frame=Frame(assistant_header="<|turn>model\n", end_of_turn="<turn|>", stop_tokens=("<turn|>", RESPONSE, "<eos>")),
+    # Results stand in the model's own turn, which goes on behind them.
+    frame=Frame(
+        assistant_header="<|turn>model\n",
+        end_of_turn="<turn|>",
+        stop_tokens=("<turn|>", RESPONSE, "<eos>"),
+        result_ends=("<tool_response|>",),
+    ),
     markers=("<|turn>", "<turn|>", "<|channel>", OPEN, CLOSE, QUOTE, RESPONSE, "<tool_response|>", "<|tool>", "<tool|>", "<|think|>"),
     calls=SYNTAX,
     call_format=None,
