@@ -189,6 +189,12 @@ def prompts(name: str, base: str) -> Iterator[Prompt]:
         yield Prompt(title, rendered, encode(rendered, tokenizer, limit=100_000))
 
 
+def common(first: Sequence[object], second: Sequence[object]) -> int:
+    """How far two sequences are the same."""
+    differing = (place for place, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1])
+    return next(differing, min(len(first), len(second)))
+
+
 def golden_text(name: str, base: str) -> str:
     """The session as a file: of each prompt what it does not share with the one before, as text and as ids, a line for what ends with a
     control token."""
@@ -199,9 +205,7 @@ def golden_text(name: str, base: str) -> str:
     before: list[int] = []
     controls = set(tokenizer.control_tokens.values())
     for number, (title, rendered, ids) in enumerate(prompts(name, base), 1):
-        shared = next(
-            (place for place, pair in enumerate(zip(before, ids, strict=False)) if pair[0] != pair[1]), min(len(before), len(ids))
-        )
+        shared = common(before, ids)
         out += ["", f"==== prompt {number}: {title}", f"{shared} of the {len(before)} tokens before stay, {len(ids) - shared} are new"]
         out += [f"anomaly: {anomaly.code}" for anomaly in rendered.anomalies]
         out += ["---- text", tokenizer.decode(ids[shared:]), "---- ids", *_id_lines(ids[shared:], controls)]

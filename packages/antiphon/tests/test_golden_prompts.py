@@ -1,7 +1,5 @@
 """Prompts are what they were, for every must family: any change shows in the golden files, which `make golden` writes."""
 
-import os.path
-
 import pytest
 from packages.antiphon.tests.prompt_sessions import (
     FAMILIES,
@@ -9,6 +7,7 @@ from packages.antiphon.tests.prompt_sessions import (
     INTERLEAVED,
     STEPS,
     TOOLS,
+    common,
     family_renderer,
     golden_text,
     prompts,
@@ -41,9 +40,9 @@ def test_past_turns_stand_in_order_and_read_back(name: str, base: str) -> None:
     first, second, *_ = rendered = [prompt.rendered for prompt in prompts(name, base)]
     assert all(not one.anomalies for one in rendered)
     kept = model.family.replay.keep != "none"
-    start = os.path.commonprefix([first.text, second.text])
-    assert kept <= (start == first.text)
-    added = second.text[len(start) :]
+    start = common(first.text, second.text)
+    assert not kept or start == len(first.text)
+    added = second.text[start:]
     told = ["First the file.", "I will look.", "src/\u00e4.py", "Then the tests.", "pytest -q", "x = 1", "2 passed"]
     words = [word for word in told if kept or word not in (told[0], told[3])]
     places = [added.find(word) for word in words]

@@ -99,7 +99,7 @@ def _rules(block: str, *architectures: str, vocab: tuple[str, ...]) -> tuple[Det
         DetectionRule(template_all=(TOKEN,), template_any=(f"{TOKEN}{block}>", f"}}}}{block}>"), confidence=0.95),
         DetectionRule(architectures=architectures, confidence=0.95),
         # Of the three versions only the last has a token of its own.
-        DetectionRule(vocab_all=vocab, template_none=(TOKEN, "<\uff5cAssistant\uff5c>"), confidence=0.5),
+        DetectionRule(vocab_all=vocab, template_none=(TOKEN, "<\uff5cAssistant\uff5c>"), confidence=0.4 + 0.1 * len(vocab)),
     )
 
 

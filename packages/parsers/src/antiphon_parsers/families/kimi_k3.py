@@ -14,6 +14,7 @@ from antiphon_turns import (
     ReplayPolicy,
     Segment,
     TemplateSwitches,
+    TextSegment,
     Tool,
 )
 
@@ -51,7 +52,8 @@ def write_call(call: CallSegment) -> str:
 
 
 def write_turn(segments: Sequence[Segment]) -> str:
-    """A channel a segment; calls that follow each other share one, and are counted through the turn."""
+    """A channel a segment; calls that follow each other share one, and are counted through the turn. A response channel stands before
+    calls, an empty one where nothing was said."""
     parts: list[str] = []
     shown = [s for s in segments if (s.status != "truncated" if isinstance(s, CallSegment) else s.text)]
     count = 0
@@ -63,6 +65,8 @@ def write_turn(segments: Sequence[Segment]) -> str:
         count += 1
         begins = number == 0 or not isinstance(shown[number - 1], CallSegment)
         ends = number + 1 == len(shown) or not isinstance(shown[number + 1], CallSegment)
+        if begins and not (number and isinstance(shown[number - 1], TextSegment)):
+            parts.append(opening("response") + closing("response"))
         parts.append((opening("tools") if begins else "") + _call(segment, count) + (closing("tools") if ends else ""))
     return "".join(parts)
 
