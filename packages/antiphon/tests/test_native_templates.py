@@ -5,7 +5,9 @@ import json
 from pathlib import Path
 
 import pytest
-from packages.antiphon.tests.prompt_sessions import FAMILIES, family_renderer, vocabulary
+from msgspec import structs
+from packages.antiphon.tests.prompt_sessions import FAMILIES, family_renderer, surrogate_tokenizer, vocabulary
+from packages.antiphon.tests.test_exact_replay import TELLINGS, Simulation, answers, stamped
 from rich.console import Console
 from tokenizers import AddedToken
 from tokenizers import Tokenizer as FastTokenizer
@@ -13,11 +15,13 @@ from tokenizers import Tokenizer as FastTokenizer
 from antiphon.banner import show_banner
 from antiphon.model import Model, ModelChoice, load_model
 from antiphon_parsers import native_template, resolve
+from antiphon_tokenizers import ChatTemplate, Renderer
 from antiphon_turns import (
     AssistantMessage,
     CallSegment,
     Message,
     ReasoningSegment,
+    ReplayPolicy,
     SystemMessage,
     TextSegment,
     Thinking,
@@ -210,7 +214,6 @@ def test_field_report_110_ids_are_the_familys(base: str) -> None:
 
 def test_field_report_140_foreign_ids_are_taken(base: str) -> None:
     """Ours never shows an id; a template that demands nine letters or digits gets them."""
-    from packages.antiphon.tests.prompt_sessions import surrogate_tokenizer
 
     from antiphon_tokenizers import ChatTemplate, Renderer
 
@@ -228,3 +231,38 @@ def test_field_report_140_foreign_ids_are_taken(base: str) -> None:
     rendered = renderer.render(TurnRequest(surface="chat", model="m", messages=messages))
     assert not rendered.anomalies
     assert rendered.text == "[INST]a[/INST][TOOL_CALLS]now[ARGS]{}</s>[TOOL_RESULTS]000000000[TOOL_CONTENT]1[/TOOL_RESULTS][INST]b[/INST]"
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_what_was_sampled_returns_exactly(name: str, base: str) -> None:
+    """I9 with our own templates: the next prompt extends what the engine holds, results included."""
+    simulation = Simulation(name, base)
+    native = native_template(simulation.model) or ""
+    switches = structs.replace(simulation.model.family.switches, agent={"thinking": True, "enable_thinking": True})
+    family = structs.replace(simulation.model.family, replay=ReplayPolicy(keep="all"), switches=switches)
+    simulation.renderer = Renderer(ChatTemplate(native), simulation.tokenizer, family=family, writer=simulation.model.writer)
+    simulation.opener = simulation.prompt(UserMessage("u"))[1].opening
+    for number in range(12):
+        question, _, record, held = simulation.sample(number)
+        for surface, tell in TELLINGS.values():
+            told = AssistantMessage(tell(stamped(record)))
+            ids, rendered = simulation.prompt(question, told, *answers(told), surface=surface, record=record)
+            assert ids[: len(held)] == held, (number, rendered.text)
+            assert rendered.exact == (1,) and not rendered.anomalies
+
+
+PREFILLS = {
+    "deepseek_v3_2": "<\uff5cAssistant\uff5c></think>So",
+    "deepseek_v4": "<\uff5cAssistant\uff5c></think>So",
+    "deepseek_v41": "<\uff5cAssistant\uff5c></think>So",
+    "kimi_k3": '<|open|>message role="assistant"<|sep|><|open|>response<|sep|>So',
+    "harmony": "<|start|>assistant<|channel|>final<|message|>So",
+    "mistral": "[/INST]So",
+}
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_a_prefill_stays_open(name: str, base: str) -> None:
+    renderer, _, _ = family_renderer(name, base)
+    messages = (UserMessage("U"), AssistantMessage((TextSegment("So"),)))
+    assert renderer.render(TurnRequest(surface="messages", model="m", messages=messages)).text.endswith(PREFILLS[name])

@@ -91,9 +91,8 @@ class Renderer:
         text, start = self._open(spliced, anomalies)
         opening = text[start:]
         if prefill is not None:
-            opening = self._closed_opening(prefill, past, request, stand_ins) + self._writer.write(
-                prefill.segments, earlier_calls=calls_before(messages)[-1]
-            )
+            opening = self._closed_opening(prefill, past, request, stand_ins)
+            opening += self._prefilled(prefill.segments, calls_before(messages)[-1], stand_ins)
         # What the template opens a turn with now, it has opened the past ones with.
         seam, opened = past.seam, text[start:]
         text = (text[:start].replace(seam + opened, opened + seam) if seam else text[:start]) + opening
@@ -233,6 +232,15 @@ class Renderer:
             return text, start
         anomalies.append(Anomaly("frame_not_found", "the template opens no assistant turn with the family's header"))
         return text, len(text)
+
+    def _prefilled(self, segments: Sequence[Segment], earlier_calls: int, stand_ins: StandIns) -> str:
+        """The writer's text of a turn that goes on; text at its end stays open, though the format would close it."""
+        last = segments[-1] if segments else None
+        if not isinstance(last, TextSegment):
+            return self._writer.write(segments, earlier_calls=earlier_calls)
+        mark = stand_ins.reserve()
+        marked = (*segments[:-1], msgspec.structs.replace(last, text=last.text + mark))
+        return self._writer.write(marked, earlier_calls=earlier_calls).partition(mark)[0]
 
     def _closed_opening(self, prefill: AssistantMessage, past: "_Past", request: TurnRequest, stand_ins: StandIns) -> str:
         """What stands between header and prefill: a turn that brings no reasoning continues behind the template's
