@@ -2,7 +2,7 @@
 has the table. None of them may fail, and nothing a client said may be missing or out of order."""
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 from hypothesis import given, settings
@@ -265,29 +265,35 @@ def test_keys_sort_as_they_read(bytewise: Tokenizer, json_writer: TurnWriter, ma
     assert '{"b": {}, "im": {}, "start": {}, "z": {}}' in text
 
 
-MESSAGES = st.lists(
-    st.sampled_from(("s", "u", "a", "c", "t")).map(
-        lambda kind: {"s": SystemMessage("w-s"), "u": UserMessage("w-u"), "a": REPLY, "c": CALL, "t": RESULT}[kind]
-    ),
-    min_size=1,
-    max_size=7,
-)
+ROLES: dict[str, Message] = {"s": SystemMessage("w-s"), "u": UserMessage("w-u"), "a": REPLY, "c": CALL, "t": RESULT}
+WORDS = {"s": "w-s", "u": "w-u", "a": "w-reply", "c": "w-text", "t": "w-result"}
 
 
-@settings(max_examples=40, deadline=None)
-@given(messages=MESSAGES, name=st.sampled_from(sorted(TEMPLATES)))
-def test_no_order_of_roles_is_refused(messages: list[Message], name: str) -> None:
-    from packages.tokenizers.tests.conftest import JsonWriter, byte_tokenizer, make_family
-
-    renderer = _RENDERERS.get(name)
-    if renderer is None:
-        renderer = Renderer(ChatTemplate(TEMPLATES[name]), Tokenizer(byte_tokenizer()), family=make_family("all"), writer=JsonWriter())
-        _RENDERERS[name] = renderer
-    if isinstance(messages[-1], AssistantMessage):
-        messages = [*messages, UserMessage("w-u")]
-    text = renderer.render(TurnRequest(surface="chat", model="m", messages=tuple(messages))).text
-    said = [message for message in messages if not isinstance(message, AssistantMessage)]
-    assert sum(text.count(word) for word in ("w-s", "w-u", "w-result")) >= len(said)
+@pytest.fixture(scope="module")
+def renderers(bytewise: Tokenizer, json_writer: TurnWriter, make_family: Callable[..., Family]) -> dict[str, Renderer]:
+    family = make_family("all")
+    return {name: Renderer(ChatTemplate(text), bytewise, family=family, writer=json_writer) for name, text in TEMPLATES.items()}
 
 
-_RENDERERS: dict[str, Renderer] = {}
+def check_order(renderer: Renderer, order: str) -> None:
+    messages = tuple(ROLES[kind] for kind in order)
+    text = renderer.render(TurnRequest(surface="chat", model="m", messages=messages)).text
+    place = 0
+    for kind in order:
+        place = text.find(WORDS[kind], place)
+        assert place >= 0, (order, text)
+        place += 1
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_every_short_order_of_roles_is_taken(name: str, renderers: dict[str, Renderer]) -> None:
+    for size in (1, 2, 3):
+        for order in product("suact", repeat=size):
+            if order[-1] not in "ac":
+                check_order(renderers[name], "".join(order))
+
+
+@settings(max_examples=60, deadline=None)
+@given(order=st.text("suact", min_size=4, max_size=9), name=st.sampled_from(sorted(TEMPLATES)))
+def test_every_long_order_of_roles_is_taken(order: str, name: str, renderers: dict[str, Renderer]) -> None:
+    check_order(renderers[name], order + "u")

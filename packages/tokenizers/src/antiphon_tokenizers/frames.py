@@ -23,15 +23,16 @@ class Frames(msgspec.Struct, frozen=True):
     plain: bool
     calls: Literal["content", "content and calls", "arguments"] | None
 
-    def slot_for(self, segments: Sequence[Segment]) -> bool:
-        """Whether a turn of these segments can be found."""
-        return self.calls is not None if _has_call(segments) else self.plain
+    def has_slot(self, segments: Sequence[Segment], *, answered: bool) -> bool:
+        """Whether a turn of these segments can be found. Calls that no result answers need not be shown as such."""
+        return self.calls is not None if answered and _has_call(segments) else self.plain
 
-    def message(self, segments: Sequence[Segment], slot: str, template: ChatTemplate) -> dict[str, Any]:
+    def message(self, segments: Sequence[Segment], slot: str, template: ChatTemplate, *, answered: bool) -> dict[str, Any]:
         """The message that shows a turn as a slot."""
-        if self.calls == "arguments" and _has_call(segments):
-            return slotted_call(segments, slot, template.abilities)
-        return slotted_turn(segments, slot, template.abilities, shows_calls=self.calls == "content and calls")
+        shown = segments if answered and _has_call(segments) else ()
+        if self.calls == "arguments" and shown:
+            return slotted_call(shown, slot, template.abilities)
+        return slotted_turn(shown, slot, template.abilities, shows_calls=self.calls == "content and calls")
 
 
 def probe_frames(template: ChatTemplate, frame: Frame, variables: Mapping[str, Any]) -> Frames:

@@ -39,9 +39,11 @@ def _entries(
     for is_tool, group in groupby(enumerate(messages[start:], start), lambda item: isinstance(item[1], ToolMessage)):
         found = list(group)
         first = found[0][0]
-        if is_tool and not (abilities.accepts_tool_role and (abilities.lone_results or answers_call(messages, first))):
+        # Where roles take turns, a result stands between them only if its call does.
+        lone = abilities.lone_results and abilities.user_behind_result
+        if is_tool and not (abilities.accepts_tool_role and (lone or answers_call(messages, first))):
             results = (writer.tool_result(message) for _, message in found if isinstance(message, ToolMessage))
-            yield user("\n".join(results), first)
+            yield user("\n".join(results), first)._replace(spoken=False)
             continue
         for index, message in found:
             if isinstance(message, AssistantMessage):

@@ -18,10 +18,12 @@ STAND_IN = "Continue."
 
 
 class Entry(NamedTuple):
-    """A message for the template, and the index of the client's message that it comes from."""
+    """A message for the template, and the index of the client's message that it comes from. `spoken`: it is no result in a user's
+    clothes."""
 
     message: dict[str, Any]
     origin: int
+    spoken: bool = True
 
     @property
     def role(self) -> str:
@@ -57,6 +59,11 @@ def answers_call(messages: Sequence[Message], index: int) -> bool:
     return isinstance(before, AssistantMessage) and any(isinstance(s, CallSegment) and s.status != "truncated" for s in before.segments)
 
 
+def is_answered(messages: Sequence[Message], index: int) -> bool:
+    """Whether results follow the turn at `index`."""
+    return index + 1 < len(messages) and isinstance(messages[index + 1], ToolMessage)
+
+
 def normalise(entries: Iterable[Entry], abilities: Abilities) -> list[Entry]:
     """The entries in the form the template takes."""
     rules: tuple[tuple[bool, Callable[[Iterable[Entry]], Iterator[Entry]]], ...] = (
@@ -79,7 +86,7 @@ def _opened_by_user(entries: Iterable[Entry]) -> Iterator[Entry]:
     for entry in entries:
         if not opened and entry.role != "system":
             opened = True
-            if entry.role != "user":
+            if entry.role != "user" or not entry.spoken:
                 yield user(STAND_IN, entry.origin)
         origin = entry.origin
         yield entry

@@ -12,7 +12,7 @@ from antiphon_tokenizers.frames import probe_frames
 from antiphon_tokenizers.history import calls_before, kept_since, replayed, with_native_ids
 from antiphon_tokenizers.jsontext import FixedObject
 from antiphon_tokenizers.messages import natural_turn, template_messages
-from antiphon_tokenizers.normalise import Entry, in_call_order
+from antiphon_tokenizers.normalise import Entry, in_call_order, is_answered
 from antiphon_tokenizers.replay import Restored, Slots, restore, sampled_first, without_reasoning, woven
 from antiphon_tokenizers.splice import Spliced, splice
 from antiphon_tokenizers.template import ChatTemplate, TemplateRefusal
@@ -153,7 +153,11 @@ class Renderer:
         segments = replayed(past.messages, self._family.replay)
         turns = [index for index, message in enumerate(past.messages) if isinstance(message, AssistantMessage)]
         mark = stand_ins.reserve() if turns else ""
-        slots = {index: f"{mark}{index}{mark}" for index in turns if self._frames.slot_for(segments[index])}
+        slots = {
+            index: f"{mark}{index}{mark}"
+            for index in turns
+            if self._frames.has_slot(segments[index], answered=is_answered(past.messages, index))
+        }
         lead = self._no_reasoning(variables) if turns else ""
         since = kept_since(past.messages, self._family.replay)
         numbers = calls_before(past.messages)
@@ -189,7 +193,8 @@ class Renderer:
     ) -> str:
         def assistant(index: int) -> dict[str, Any]:
             if index in slots:
-                return self._frames.message(segments[index], slots[index], self._template)
+                answered = is_answered(past.messages, index)
+                return self._frames.message(segments[index], slots[index], self._template, answered=answered)
             return natural_turn(segments[index], abilities, writer=self._writer, earlier_calls=numbers[index])
 
         abilities = self._template.abilities
