@@ -152,7 +152,7 @@ def test_the_list_names_every_format() -> None:
     assert rows["tool", "mistral"]["frame"] == "[/INST]" and "qwen25" in rows["tool", "hermes"]["aliases"]
     assert rows["reasoning", "glm47"]["replay"] == "after last user (all with clear_thinking=false)"
     assert rows["reasoning", "qwen3"]["thinking"] == "enable_thinking"
-    assert rows["tool", "deepseek_v4"]["detection"] == "template, architecture"
+    assert rows["tool", "deepseek_v4"]["detection"] == "template, vocabulary, architecture"
 
 
 def test_the_list_can_be_read_on_any_terminal() -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import antiphon_parsers
-from antiphon_parsers import adapt, detect, opening_of, resolve
+from antiphon_parsers import adapt, detect, native_template, opening_of, resolve
 from antiphon_parsers.arguments import members, one_line
 from antiphon_parsers.families import qwen3_coder
 from antiphon_parsers.registry import TOOL_PARTS
@@ -330,3 +330,48 @@ def test_members_keep_spelling_and_the_last_of_a_repeated_key() -> None:
 def test_public_names_exist() -> None:
     assert sorted(antiphon_parsers.__all__) == antiphon_parsers.__all__
     assert all(hasattr(antiphon_parsers, name) for name in antiphon_parsers.__all__)
+
+
+@pytest.mark.parametrize(
+    ("tools", "reasoning", "template", "agent", "keep"),
+    [
+        ("hermes", "qwen3", "", {}, "after_last_user"),
+        ("qwen3_coder", "qwen3", "preserve_thinking", {"preserve_thinking": True}, "all"),
+        ("qwen3_coder", "nemotron_v3", "truncate_history_thinking", {"truncate_history_thinking": False}, "all"),
+        ("glm45", "glm45", "", {}, "after_last_user"),
+        ("glm47", "glm47", "clear_thinking", {"clear_thinking": False}, "all"),
+        ("kimi_k2", "kimi_k2", "", {}, "after_last_plain_assistant"),
+        ("kimi_k2", "kimi_k2", "preserve_thinking", {"preserve_thinking": True}, "all"),
+        ("kimi_k3", "kimi_k3", "", {}, "all"),
+        ("minimax_m2", "minimax_m2", "", {}, "after_last_user"),
+        ("minimax_m3", "minimax_m3", "", {}, "after_last_user"),
+        ("deepseek_v3_1", "deepseek_v3_1", "", {}, "none"),
+        ("deepseek_v3_2", "deepseek_v3_2", "", {}, "after_last_user"),
+        ("deepseek_v4", "deepseek_v4", "", {}, "all"),
+        ("deepseek_v41", "deepseek_v41", "", {}, "all"),
+        ("harmony", "gpt_oss", "", {}, "after_last_final"),
+        ("gemma4", "gemma4", "", {}, "after_last_user"),
+        ("mistral", "mistral", "", {}, "all"),
+        ("seed_oss", "seed_oss", "", {}, "all"),
+        ("qwen3_coder", "step3p5", "preserve_thinking", {"preserve_thinking": True}, "all"),
+        ("hy_v3", "hy_v3", "preserved_thinking", {"preserved_thinking": True}, "all"),
+    ],
+)
+def test_switches_and_policies_for_agents(tools: str, reasoning: str, template: str, agent: dict[str, bool], keep: str) -> None:
+    """Field report 60, and the table of docs/templates.md."""
+    family = adapt(resolve(tools, reasoning), template).family
+    assert (family.switches.agent, family.replay.keep) == (agent, keep)
+
+
+def test_templates_of_our_own() -> None:
+    named = {name: resolve(name, None).template for name in TOOL_PARTS}
+    assert {name for name, template in named.items() if template} == {
+        "deepseek_v3_2",
+        "deepseek_v4",
+        "deepseek_v41",
+        "harmony",
+        "kimi_k3",
+        "mistral",
+    }
+    assert all(native_template(resolve(name, None)) for name, template in named.items() if template)
+    assert native_template(resolve("hermes", None)) is None

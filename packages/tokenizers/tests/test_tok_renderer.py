@@ -260,8 +260,8 @@ def test_strict_template_takes_late_system_text(bytewise: Tokenizer, json_writer
         "<|im_start|>system\ns1\n\ns2<|im_end|>\n<|im_start|>user\nu1<|im_end|>\n<|im_start|>assistant\n  ok  <|im_end|>\n"
         "<|im_start|>user\nu2\n\nlate\n\n<tool_response>\nt\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
     )
-    with pytest.raises(InvalidRequest, match="roles must take turns"):
-        renderer.render(ask(UserMessage("u"), reply, reply, UserMessage("v")))
+    text = renderer.render(ask(UserMessage("u"), reply, reply, UserMessage("v"))).text
+    assert "  ok  <|im_end|>\n<|im_start|>user\nContinue.<|im_end|>\n<|im_start|>assistant\n  ok  <|im_end|>" in text
 
 
 def _plain(rendered: Rendered) -> str:

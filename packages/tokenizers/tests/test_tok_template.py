@@ -85,9 +85,15 @@ def test_default_model_abilities(smollm: ModelFiles) -> None:
     assert template.abilities == Abilities(
         renders_tools=False,
         accepts_tool_role=False,  # it echoes any role's name
+        lone_results=True,
         accepts_system=True,
         system_anywhere=True,
+        consecutive_systems=True,
         consecutive_users=True,
+        consecutive_assistants=True,
+        user_behind_result=True,
+        bridge="",
+        opens_without_user=True,
         arguments="mapping",
         reads_reasoning=None,
         generation_prompt=True,
@@ -107,10 +113,16 @@ def test_qwen_like_abilities(qwen_like: str) -> None:
         ("'<call>' + m.tool_calls[0].function.arguments", "string"),
         ("m.tool_calls[0].function.arguments | tojson", "mapping"),
         ("m.tool_calls[0].function.arguments.items() | list", "mapping"),
+        # It takes a string as it is, but was made for objects.
+        ("a if a is string else a.keys() | join(',') + ':' + a.values() | join(',')", "mapping"),
+        ("a if a is string else a | tojson", "string"),
     ],
 )
 def test_argument_form(call: str, form: str) -> None:
-    template = ChatTemplate("{% for m in messages %}{{ m.content }}{% if m.tool_calls %}{{ " + call + " }}{% endif %}{% endfor %}")
+    template = ChatTemplate(
+        "{% for m in messages %}{{ m.content }}{% if m.tool_calls %}"
+        "{% set a = m.tool_calls[0].function.arguments %}{{ " + call + " }}{% endif %}{% endfor %}"
+    )
     assert template.abilities.arguments == form
 
 

@@ -5,7 +5,19 @@ from pathlib import Path
 import msgspec
 
 from antiphon.aliases import Aliases, read_aliases
-from antiphon_parsers import Candidate, Declared, Detection, ModelFormat, adapt, declare, detect, is_declared, resolve, weigh
+from antiphon_parsers import (
+    Candidate,
+    Declared,
+    Detection,
+    ModelFormat,
+    adapt,
+    declare,
+    detect,
+    is_declared,
+    native_template,
+    resolve,
+    weigh,
+)
 from antiphon_tokenizers import ChatTemplate, ModelFiles, Renderer, Tokenizer, load_model_files
 from antiphon_turns import CallSegment, ReasoningSegment, ReplayPolicy, TextSegment
 from antiphon_turns.errors import ConfigError, UnknownModel
@@ -100,21 +112,31 @@ def foreign_ids(tokenizer: Tokenizer, model_format: ModelFormat) -> frozenset[in
 def load_model(choice: ModelChoice) -> Model:
     """Reads tokenizer, template and metadata. Raises ConfigError with a sentence that says what to do."""
     files = load_model_files(choice.path)
-    if files.chat_template is None:
-        raise ConfigError(
-            f"{choice.path} has no chat template, so it is a base model and cannot hold a conversation; use an instruct model"
-            " or put a chat_template.jinja beside its tokenizer.json"
-        )
-    found = choose_format(choice, files, files.chat_template)
-    trained = files.context_length or DEFAULT_CONTEXT
-    if choice.context_length and choice.context_length > trained:
+    template = files.chat_template
+    found = choose_format(choice, files, template or "")
+    if template is None:
+        template, found = _native(choice, found)
+    trained = files.context_length
+    if choice.context_length and trained and choice.context_length > trained:
         raise ConfigError(f"--context-length {choice.context_length} is more than the {trained} tokens {files.name} was trained for")
     return Model(
-        identify(choice, name=choice.name or files.name, context_length=choice.context_length or trained),
+        identify(choice, name=choice.name or files.name, context_length=choice.context_length or trained or DEFAULT_CONTEXT),
         files=files,
-        template=files.chat_template,
+        template=template,
         found=found,
     )
+
+
+def _native(choice: ModelChoice, found: Recognition) -> tuple[str, Recognition]:
+    """The project's own template of the format, for files without one. ConfigError where the format has none."""
+    template = native_template(found.model_format)
+    if template is None:
+        raise ConfigError(
+            f"{choice.path} has no chat template, and Antiphon has none of its own for it: as a base model it cannot hold a conversation."
+            " Use an instruct model, put a chat_template.jinja beside its tokenizer.json, or name the family with --tool-call-parser"
+        )
+    why = f"{found.why.removesuffix('.')}. The files have no chat template; Antiphon's own for {found.model_format.family.name} is used."
+    return template, msgspec.structs.replace(found, why=why)
 
 
 def load_mock_model(choice: ModelChoice, template: str) -> Model:

@@ -5,6 +5,7 @@ from antiphon_parsers.detection import Candidate, Detection, adapt, detect
 from antiphon_parsers.families.hf import Declared, declare
 from antiphon_parsers.forcing import CallFormat, Forced, force_argument, force_calls, force_output
 from antiphon_parsers.grammar import Grammar, ReasoningMarkers
+from antiphon_parsers.native import native_template
 from antiphon_parsers.parser import Parser, opening_of
 from antiphon_parsers.registry import ModelFormat, compose, is_declared, resolve
 
@@ -26,6 +27,7 @@ __all__ = [
     "force_calls",
     "force_output",
     "is_declared",
+    "native_template",
     "opening_of",
     "resolve",
     "weigh",

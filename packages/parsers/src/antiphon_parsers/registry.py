@@ -115,13 +115,15 @@ REASONING_ALIASES = {
 
 class ModelFormat(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about one model format: `grammar` for the parser, `writer` and `family` for the renderer, `call_format`
-    for constraints. `names`: tool parser (None for plain text) and reasoning parser."""
+    for constraints. `names`: tool parser (None for plain text) and reasoning parser. `template` names the project's own chat template for
+    models that bring none (see `native`)."""
 
     family: Family
     grammar: Grammar
     writer: TurnWriter
     names: tuple[str | None, str | None]
     call_format: CallFormat | None
+    template: str | None = None
 
 
 def spellings(kind: Literal["tool", "reasoning"], name: str) -> tuple[str, ...]:
@@ -183,6 +185,7 @@ def compose(tools: ToolPart, reasoning: ReasoningPart | None) -> ModelFormat:
         writer=FormatWriter(tools, markers, messages),
         names=(tools.name if tools.calls else None, reasoning.name if reasoning else None),
         call_format=tools.call_format,
+        template=tools.template,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon_tokenizers.jsontext import FixedObject, loads
+from antiphon_tokenizers.jsontext import EscapedKey, FixedObject, loads
 from antiphon_tokenizers.tries import alternation
 from antiphon_turns import AssistantMessage, CallSegment, Message, ReasoningSegment, Segment, Tool, ToolMessage, TurnRequest
 from antiphon_turns.errors import InvalidRequest
@@ -149,7 +149,7 @@ class StandIns:
         if isinstance(value, str):
             return self.escape(value, schema=True)
         if isinstance(value, dict):
-            return {self.escape(key, schema=True): self.escape_value(item) for key, item in value.items()}
+            return {self._key(key): self.escape_value(item) for key, item in value.items()}
         if isinstance(value, list):
             return [self.escape_value(item) for item in value]
         return value
@@ -160,6 +160,14 @@ class StandIns:
             if stand_in in text:
                 text = text.replace(stand_in, char)
         return text
+
+    def _key(self, key: str) -> str:
+        escaped = self.escape(key, schema=True)
+        if escaped == key:
+            return key
+        found = EscapedKey(escaped)
+        found.plain = key
+        return found
 
     def _stand_in(self, char: str) -> str:
         stand_in = self._of.get(char)

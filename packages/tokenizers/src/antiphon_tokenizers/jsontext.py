@@ -31,6 +31,14 @@ class SpelledFloat(float):
     __repr__ = __str__
 
 
+class EscapedKey(str):
+    """A key with stand-ins, which sorts as what it stands for."""
+
+    __slots__ = ("plain",)
+
+    plain: str
+
+
 class FixedObject(dict[str, Any]):
     """An object that nobody changes after it was built; remembers its JSON text."""
 
@@ -126,7 +134,7 @@ class _Writer:
         self._emit(text)
 
     def _object(self, value: dict[Any, Any], depth: int) -> None:
-        items = sorted(value.items()) if self._sort else value.items()
+        items = sorted(value.items(), key=_plain_key) if self._sort else value.items()
         lead, between, tail = self._layout(depth)
         mark = "{" + lead
         for key, item in items:
@@ -150,3 +158,7 @@ class _Writer:
             return "", self._comma, ""
         inner = "\n" + self._pad * (depth + 1)
         return inner, self._comma + inner, "\n" + self._pad * depth
+
+
+def _plain_key(item: tuple[Any, Any]) -> Any:
+    return item[0].plain if isinstance(item[0], EscapedKey) else item[0]

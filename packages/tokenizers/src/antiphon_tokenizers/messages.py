@@ -5,6 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from antiphon_tokenizers.jsontext import loads
+from antiphon_tokenizers.normalise import BLANK_LINE, Entry, answers_call, normalise, user
 from antiphon_tokenizers.probe import Abilities
 from antiphon_turns import (
     AssistantMessage,
@@ -19,49 +20,75 @@ from antiphon_turns import (
 )
 from antiphon_turns.errors import InvalidRequest
 
-_BLANK_LINE = "\n\n"
+Turn = Callable[[int], dict[str, Any]]
 
 
 def template_messages(
-    messages: Sequence[Message],
-    *,
-    abilities: Abilities,
-    writer: TurnWriter,
-    tool_list: str | None,
-    assistant: Callable[[int], dict[str, Any]],
-) -> list[dict[str, Any]]:
+    messages: Sequence[Message], *, abilities: Abilities, writer: TurnWriter, tool_list: str | None, assistant: Turn
+) -> list[Entry]:
     """`assistant(i)` gives the form of the turn at index i. `tool_list` is put behind the first system text."""
-    found = list(_leading_system(messages, abilities, tool_list))
+    return normalise(_entries(messages, abilities, writer, tool_list, assistant), abilities)
+
+
+def _entries(
+    messages: Sequence[Message], abilities: Abilities, writer: TurnWriter, tool_list: str | None, assistant: Turn
+) -> Iterator[Entry]:
+    yield from _leading_system(messages, abilities, tool_list)
     start = sum(1 for _ in _leading(messages))
     names = _call_names(messages)
     for is_tool, group in groupby(enumerate(messages[start:], start), lambda item: isinstance(item[1], ToolMessage)):
-        if is_tool and not abilities.accepts_tool_role:
-            results = (writer.tool_result(message) for _, message in group if isinstance(message, ToolMessage))
-            found.append(_user("\n".join(results)))
+        found = list(group)
+        first = found[0][0]
+        # Where roles take turns, a result stands between them only if its call does.
+        lone = abilities.lone_results and abilities.user_behind_result
+        if is_tool and not (abilities.accepts_tool_role and (lone or answers_call(messages, first))):
+            results = (writer.tool_result(message) for _, message in found if isinstance(message, ToolMessage))
+            yield user("\n".join(results), first)._replace(spoken=False)
             continue
-        for index, message in group:
+        for index, message in found:
             if isinstance(message, AssistantMessage):
-                found.append(assistant(index))
+                yield Entry(assistant(index), index)
             elif isinstance(message, ToolMessage):
-                found.append(_tool(message, names))
+                yield Entry(_tool(message, names), index)
             elif isinstance(message, SystemMessage) and abilities.accepts_system and abilities.system_anywhere:
-                found.append({"role": "system", "content": message.text})
+                yield Entry({"role": "system", "content": message.text}, index)
             else:
-                found.append(_user(message.text))
-    return found if abilities.consecutive_users else list(_joined_users(found))
+                yield user(message.text, index)
 
 
-def natural_turn(segments: Sequence[Segment], abilities: Abilities, *, content: str | None = None) -> dict[str, Any]:
-    """A past turn in the template's own terms: content, calls, reasoning. `content` replaces the turn's text."""
-    text = "".join(s.text for s in segments if isinstance(s, TextSegment)) if content is None else content
-    message: dict[str, Any] = {"role": "assistant", "content": text}
-    reasoning = _BLANK_LINE.join(s.text for s in segments if isinstance(s, ReasoningSegment))
-    if reasoning and content is None:
-        message[abilities.reads_reasoning or "reasoning_content"] = reasoning
-    calls = [_call(s, abilities) for s in segments if isinstance(s, CallSegment) and s.status != "truncated"]
-    if calls:
-        message["tool_calls"] = calls
+def natural_turn(segments: Sequence[Segment], abilities: Abilities, *, writer: TurnWriter, earlier_calls: int = 0) -> dict[str, Any]:
+    """A past turn in the template's own terms: content, calls, reasoning. What the template has no terms for, reasoning it does not
+    read and segments in another order than reasoning, text, calls, it gets in the content, in the model's own markers."""
+    calls = [segment for segment in segments if isinstance(segment, CallSegment)]
+    prose = [segment for segment in segments if not isinstance(segment, CallSegment)]
+    reasoning = BLANK_LINE.join(s.text for s in prose if isinstance(s, ReasoningSegment))
+    ordered = [s for kind in (ReasoningSegment, TextSegment, CallSegment) for s in segments if isinstance(s, kind)]
+    if (reasoning and abilities.reads_reasoning is None) or ordered != list(segments):
+        if abilities.lone_results or not calls:
+            return {"role": "assistant", "content": writer.write(segments, earlier_calls=earlier_calls)}
+        return {"role": "assistant", "content": writer.write(prose), **_calls(calls, abilities)}
+    message = {"role": "assistant", "content": "".join(s.text for s in prose if isinstance(s, TextSegment)), **_calls(calls, abilities)}
+    if reasoning and abilities.reads_reasoning is not None:
+        message[abilities.reads_reasoning] = reasoning
     return message
+
+
+def slotted_turn(segments: Sequence[Segment], slot: str, abilities: Abilities, *, shows_calls: bool) -> dict[str, Any]:
+    """A past turn with a slot as its content."""
+    calls = [segment for segment in segments if isinstance(segment, CallSegment)] if shows_calls else []
+    return {"role": "assistant", "content": slot, **_calls(calls, abilities)}
+
+
+def slotted_call(segments: Sequence[Segment], slot: str, abilities: Abilities) -> dict[str, Any]:
+    """A past turn with a slot as the arguments of its first call, for templates that show no content beside calls."""
+    first = next(segment for segment in segments if isinstance(segment, CallSegment) and segment.status != "truncated")
+    function = {"name": first.name, "arguments": slot if abilities.arguments == "string" else {"slot": slot}}
+    return {"role": "assistant", "content": "", "tool_calls": [{"id": first.call_id, "type": "function", "function": function}]}
+
+
+def _calls(segments: Sequence[CallSegment], abilities: Abilities) -> dict[str, Any]:
+    calls = [_call(segment, abilities) for segment in segments if segment.status != "truncated"]
+    return {"tool_calls": calls} if calls else {}
 
 
 def _call(segment: CallSegment, abilities: Abilities) -> dict[str, Any]:
@@ -82,19 +109,15 @@ def _leading(messages: Sequence[Message]) -> Iterator[str]:
         yield message.text
 
 
-def _leading_system(messages: Sequence[Message], abilities: Abilities, tool_list: str | None) -> Iterator[dict[str, Any]]:
+def _leading_system(messages: Sequence[Message], abilities: Abilities, tool_list: str | None) -> Iterator[Entry]:
     """System texts before anything else: one message, unless the template takes several."""
     texts = list(_leading(messages))
     if tool_list is not None:
-        texts[:1] = [f"{texts[0]}{_BLANK_LINE}{tool_list}" if texts else tool_list]
+        texts[:1] = [f"{texts[0]}{BLANK_LINE}{tool_list}" if texts else tool_list]
     if not abilities.system_anywhere:
-        texts = [_BLANK_LINE.join(texts)] if texts else []
-    for text in texts:
-        yield {"role": "system", "content": text} if abilities.accepts_system else _user(text)
-
-
-def _user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
+        texts = [BLANK_LINE.join(texts)] if texts else []
+    for index, text in enumerate(texts):
+        yield Entry({"role": "system", "content": text}, index) if abilities.accepts_system else user(text, index)
 
 
 def _tool(message: ToolMessage, names: dict[str, str]) -> dict[str, Any]:
@@ -109,12 +132,3 @@ def _tool(message: ToolMessage, names: dict[str, str]) -> dict[str, Any]:
 def _call_names(messages: Sequence[Message]) -> dict[str, str]:
     turns = (message for message in messages if isinstance(message, AssistantMessage))
     return {s.call_id: s.name for turn in turns for s in turn.segments if isinstance(s, CallSegment)}
-
-
-def _joined_users(messages: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """For templates that want roles to alternate."""
-    for role, group in groupby(messages, lambda message: message["role"]):
-        if role == "user":
-            yield _user(_BLANK_LINE.join(message["content"] for message in group))
-        else:
-            yield from group

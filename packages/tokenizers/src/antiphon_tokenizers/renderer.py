@@ -1,5 +1,6 @@
 """From a turn request to prompt pieces and the opening."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -7,13 +8,14 @@ from typing import Any
 import msgspec
 
 from antiphon_tokenizers.escape import Markers, StandIns, client_strings, escape_message, escape_tool, template_tool
+from antiphon_tokenizers.frames import probe_frames
 from antiphon_tokenizers.history import calls_before, kept_since, replayed, with_native_ids
 from antiphon_tokenizers.jsontext import FixedObject
 from antiphon_tokenizers.messages import natural_turn, template_messages
-from antiphon_tokenizers.probe import call_message
+from antiphon_tokenizers.normalise import Entry, in_call_order, is_answered
 from antiphon_tokenizers.replay import Restored, Slots, restore, sampled_first, without_reasoning, woven
 from antiphon_tokenizers.splice import Spliced, splice
-from antiphon_tokenizers.template import ChatTemplate
+from antiphon_tokenizers.template import ChatTemplate, TemplateRefusal
 from antiphon_tokenizers.tokenizer import Tokenizer
 from antiphon_turns import (
     Anomaly,
@@ -23,10 +25,12 @@ from antiphon_turns import (
     Message,
     ReasoningSegment,
     Segment,
+    TextSegment,
     Tool,
     ToolMessage,
     TurnRequest,
     TurnWriter,
+    UserMessage,
 )
 from antiphon_turns.errors import InvalidRequest
 from antiphon_turns.replay import TurnRecord
@@ -36,7 +40,7 @@ class Rendered(msgspec.Struct, frozen=True, kw_only=True):
     """A prompt before encoding. `pieces`: an int is a trusted control token's id, a str is text that is never control, a tuple
     holds ids as they were sampled; a past turn begins a piece where the model once began to speak, so that no token spans
     that place (I9). `opening` is the text behind the last trusted assistant header, as the model sees it. `text` is the whole prompt.
-    `exact` are the messages whose sampled ids stand in the prompt from their beginning."""
+    `exact` are the messages that all of their record's ids stand for."""
 
     pieces: tuple[int | str | tuple[int, ...], ...]
     opening: str
@@ -63,12 +67,8 @@ class Renderer:
         self._avoid = template.text + self._markers.joined
         self._tools: dict[tuple[Tool, ...], tuple[tuple[tuple[str, str], ...], list[FixedObject]]] = {}
         self._leads: dict[bytes, str] = {}
-        self._frame_plain = self._probe_frame(_PLAIN)
-        with_calls = self._probe_frame(_WITH_CALLS)
-        without = self._probe_frame(_WITHOUT_CALLS)
-        self._frame_calls = without is not None or with_calls is not None
-        # A template that needs to see a turn's calls to render their results is shown them.
-        self._show_calls = without is None or (with_calls is not None and with_calls != without)
+        self._frames = probe_frames(template, frame, family.switches.agent)
+        self._opens_behind_results = bool(frame.result_ends) and bool(self._opening_alone(dict(family.switches.agent), behind_result=True))
 
     def render(self, request: TurnRequest, records: Mapping[int, TurnRecord] | None = None) -> Rendered:
         """The prompt of a request. `records`: by message index, what is known to have been sampled for a past turn. Raises
@@ -79,21 +79,20 @@ class Renderer:
         offered = request.tool_choice.mode != "none"
         tools = tuple(tool for tool in request.tools if not tool.deferred) if offered else ()
         native, tool_list = self._tool_forms(tools, stand_ins)
-        messages = with_native_ids([escape_message(message, stand_ins) for message in request.messages], self._writer)
+        messages = in_call_order(with_native_ids([escape_message(message, stand_ins) for message in request.messages], self._writer))
         last = messages[-1] if messages else None
         prefill = last if isinstance(last, AssistantMessage) else None
         variables = self._variables(request, stand_ins)
         history = messages if prefill is None else messages[:-1]
         seam = stand_ins.reserve() if any(isinstance(message, AssistantMessage) for message in history) else ""
         slots = Slots(stand_ins.reserve() if restored else "")
-        past = _Past(history, native, tool_list, seam, restored, slots)
+        past = _Past(history, native, tool_list, seam, restored, slots, stand_ins.unescape)
         spliced, anomalies = self._conversation(past, variables, stand_ins)
         text, start = self._open(spliced, anomalies)
         opening = text[start:]
         if prefill is not None:
-            opening = self._closed_opening(prefill, past, request, stand_ins) + self._writer.write(
-                prefill.segments, earlier_calls=calls_before(messages)[-1]
-            )
+            opening = self._closed_opening(prefill, past, request, stand_ins)
+            opening += self._prefilled(prefill.segments, calls_before(messages)[-1], stand_ins)
         # What the template opens a turn with now, it has opened the past ones with.
         seam, opened = past.seam, text[start:]
         text = (text[:start].replace(seam + opened, opened + seam) if seam else text[:start]) + opening
@@ -102,7 +101,7 @@ class Renderer:
             opening=stand_ins.unescape(opening),
             text=slots.fill(stand_ins.unescape(text.replace(seam, "") if seam else text), self._decode),
             anomalies=tuple(anomalies),
-            exact=tuple(index for index, turn in restored.items() if sampled_first(turn)),
+            exact=tuple(index for index, turn in restored.items() if turn.spans == turn.record.spans()),
         )
 
     def _decode(self, ids: Sequence[int]) -> str:
@@ -154,7 +153,11 @@ class Renderer:
         segments = replayed(past.messages, self._family.replay)
         turns = [index for index, message in enumerate(past.messages) if isinstance(message, AssistantMessage)]
         mark = stand_ins.reserve() if turns else ""
-        slots = {index: f"{mark}{index}{mark}" for index in turns if self._has_frame(segments[index])}
+        slots = {
+            index: f"{mark}{index}{mark}"
+            for index in turns
+            if self._frames.has_slot(segments[index], answered=is_answered(past.messages, index))
+        }
         lead = self._no_reasoning(variables) if turns else ""
         since = kept_since(past.messages, self._family.replay)
         numbers = calls_before(past.messages)
@@ -190,25 +193,59 @@ class Renderer:
     ) -> str:
         def assistant(index: int) -> dict[str, Any]:
             if index in slots:
-                shown = segments[index] if self._show_calls else ()
-                return natural_turn(shown, self._template.abilities, content=slots[index])
-            return natural_turn(segments[index], self._template.abilities)
+                answered = is_answered(past.messages, index)
+                return self._frames.message(segments[index], slots[index], self._template, answered=answered)
+            return natural_turn(segments[index], abilities, writer=self._writer, earlier_calls=numbers[index])
 
-        messages = template_messages(
-            past.messages, abilities=self._template.abilities, writer=self._writer, tool_list=past.tool_list, assistant=assistant
-        )
-        return self._template.render(messages, past.tools, **{**variables, "add_generation_prompt": True})
+        abilities = self._template.abilities
+        numbers = calls_before(past.messages)
+        entries = template_messages(past.messages, abilities=abilities, writer=self._writer, tool_list=past.tool_list, assistant=assistant)
+        settings = {**variables, "add_generation_prompt": True}
+        try:
+            return self._template.render([entry.message for entry in entries], past.tools, **settings)
+        except TemplateRefusal as refusal:
+            raise self._located(refusal, entries, past, settings) from refusal
+
+    def _located(self, refusal: TemplateRefusal, entries: Sequence[Entry], past: "_Past", settings: Mapping[str, Any]) -> InvalidRequest:
+        """The refusal with the message it is about: the last one of the shortest beginning that is refused with the same words."""
+
+        def refused(size: int) -> bool:
+            try:
+                self._template.render([entry.message for entry in entries[:size]], past.tools, **settings)
+            except TemplateRefusal as other:
+                return other.detail == refusal.detail
+            except InvalidRequest:
+                return False
+            return False
+
+        size = bisect_left(range(len(entries)), 1, key=lambda place: int(refused(place + 1)))
+        culprit = entries[min(size, len(entries) - 1)] if entries else Entry({"role": "none"}, 0)
+        where = f"at message {culprit.origin} (role {culprit.role}; counted from 0, system text included)"
+        detail = past.unescape(refusal.detail)
+        return InvalidRequest(f"the model's chat template refuses this conversation {where}: {detail}", param="messages")
 
     def _open(self, spliced: Spliced, anomalies: list[Anomaly]) -> tuple[str, int]:
         """(text, place behind the last assistant header). Only a header behind the last past turn opens a new one."""
         text = spliced.text
-        if not self._template.abilities.generation_prompt:
-            text += self._family.frame.assistant_header
+        frame = self._family.frame
+        # Where a user's text or a result ends with what opens a turn, nothing is left to open.
+        opened = text.endswith((frame.assistant_header, *frame.result_ends)) and len(text) > spliced.end
+        if not self._template.abilities.generation_prompt and not opened:
+            text += frame.assistant_header
         start = self._family.frame.header_end(text, spliced.end)
         if start >= 0:
             return text, start
         anomalies.append(Anomaly("frame_not_found", "the template opens no assistant turn with the family's header"))
         return text, len(text)
+
+    def _prefilled(self, segments: Sequence[Segment], earlier_calls: int, stand_ins: StandIns) -> str:
+        """The writer's text of a turn that goes on; text at its end stays open, though the format would close it."""
+        last = segments[-1] if segments else None
+        if not isinstance(last, TextSegment):
+            return self._writer.write(segments, earlier_calls=earlier_calls)
+        mark = stand_ins.reserve()
+        marked = (*segments[:-1], msgspec.structs.replace(last, text=last.text + mark))
+        return self._writer.write(marked, earlier_calls=earlier_calls).partition(mark)[0]
 
     def _closed_opening(self, prefill: AssistantMessage, past: "_Past", request: TurnRequest, stand_ins: StandIns) -> str:
         """What stands between header and prefill: a turn that brings no reasoning continues behind the template's
@@ -218,7 +255,7 @@ class Renderer:
         variables = self._variables(request, stand_ins, thinking="off")
         spliced, anomalies = self._conversation(past, variables, stand_ins)
         text, start = self._open(spliced, anomalies)
-        return self._closed(text[start:])
+        return self._unthinking(text[start:], "")
 
     def _no_reasoning(self, variables: dict[str, Any]) -> str:
         """What stands before the first word of a turn without reasoning, where the template opens turns with anything
@@ -230,11 +267,18 @@ class Renderer:
         if known is None:
             off = {**variables, **self._family.switches.thinking_off}
             now = self._opening_alone(variables)
-            known = self._closed(self._opening_alone(off) or now) if now else ""
+            known = self._unthinking(self._opening_alone(off), now) if now else ""
             if len(self._leads) >= _KEPT_LEADS:
                 self._leads.clear()
             self._leads[key] = known
         return known
+
+    def _unthinking(self, off: str, now: str) -> str:
+        """What stands before a turn without reasoning, of the openings with thinking off and as asked for."""
+        if off and self._writer.write((TextSegment("qzreply"),)).startswith(off):
+            # The opening of the text itself, which the writer brings.
+            return self._closed(now) if now != off else ""
+        return self._closed(off or now)
 
     def _closed(self, opening: str) -> str:
         """The opening with its reasoning block closed, for templates that open one whatever they are told."""
@@ -243,35 +287,24 @@ class Renderer:
         is_open = opener and closer and opening.rfind(opener) > opening.rfind(closer)
         return opening + behind.lstrip("\n") if is_open else opening
 
-    def _opening_alone(self, variables: dict[str, Any]) -> str:
+    def _opening_alone(self, variables: dict[str, Any], *, behind_result: bool = False) -> str:
+        """What the template opens a turn with behind a user's text, or behind a result."""
+        call = CallSegment("qztool", '{"qzkey": "qzvalue"}', "callqzid1")
+        said: list[Message] = [UserMessage("qzuser1")]
+        said += [AssistantMessage((call,)), ToolMessage("callqzid1", "qzresult")] if behind_result else []
+        past = _Past(said, None, None, "", {}, Slots(""), str)
         try:
-            text = self._template.render([{"role": "user", "content": "qzuser1"}], None, **variables, add_generation_prompt=True)
+            text = self._render(past, [_segments(message) for message in said], {}, variables)
         except InvalidRequest:
             return ""
-        _, header, opening = text.rpartition(self._family.frame.assistant_header)
-        return opening if header else ""
+        start = self._family.frame.header_end(text, max(text.rfind("qzresult"), 0))
+        return text[start:] if start >= 0 else ""
 
     def _before(self, past: "_Past", index: int, segments: Sequence[Segment], opening: str) -> str:
         """The opening, where the turn has a header and begins with anything but reasoning."""
         behind_result = index > 0 and isinstance(past.messages[index - 1], ToolMessage)
-        has_header = not (self._family.frame.result_ends and behind_result)
-        return opening if has_header and not _reasons_first(segments) else ""
-
-    def _has_frame(self, segments: Sequence[Segment]) -> bool:
-        calls = any(isinstance(segment, CallSegment) for segment in segments)
-        return self._frame_calls if calls else self._frame_plain is not None
-
-    def _probe_frame(self, conversation: Sequence[dict[str, Any]]) -> str | None:
-        """The conversation with its two slots replaced, or None when the frame does not hold them and nothing else."""
-        role = "tool" if self._template.accepts_tool_role else "user"
-        messages = [{**message, "role": role} if message["role"] == "tool" else message for message in conversation]
-        try:
-            text = self._template.render(messages, None, **self._family.switches.agent, add_generation_prompt=True)
-        except InvalidRequest:
-            return None
-        spliced = splice(text, {"qzslot1": "qzturn1", "qzslot2": "qzturn2"}, self._family.frame)
-        places = [spliced.text.find(word) for word in ("qzuser1", "qzturn1", "qzresult", "qzturn2", "qzuser2")]
-        return spliced.text if not spliced.missing and places[0] >= 0 and places == sorted(places) else None
+        opens = self._opens_behind_results or not (self._family.frame.result_ends and behind_result)
+        return opening if opens and not _reasons_first(segments) else ""
 
 
 class _Past(msgspec.Struct, frozen=True):
@@ -284,6 +317,7 @@ class _Past(msgspec.Struct, frozen=True):
     seam: str
     restored: dict[int, Restored]
     slots: Slots
+    unescape: Callable[[str], str]
 
 
 def _segments(message: Message) -> tuple[Segment, ...]:
@@ -309,18 +343,3 @@ _KEPT_LEADS = 64
 
 def _reasons_first(segments: Sequence[Segment]) -> bool:
     return bool(segments) and isinstance(segments[0], ReasoningSegment)
-
-
-def _probe_conversation(turn: dict[str, Any], result_role: str) -> list[dict[str, Any]]:
-    return [
-        {"role": "user", "content": "qzuser1"},
-        {**turn, "content": "qzslot1"},
-        {"role": result_role, "content": "qzresult", "tool_call_id": "callqzid1", "name": "qztool"},
-        {"role": "assistant", "content": "qzslot2"},
-        {"role": "user", "content": "qzuser2"},
-    ]
-
-
-_PLAIN = _probe_conversation({"role": "assistant"}, "user")
-_WITHOUT_CALLS = _probe_conversation({"role": "assistant"}, "tool")
-_WITH_CALLS = _probe_conversation(call_message({"qzkey": "qzvalue"}), "tool")

@@ -15,7 +15,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from antiphon_tokenizers.jsontext import FixedObject, dumps
-from antiphon_tokenizers.probe import Abilities, probe
+from antiphon_tokenizers.probe import Abilities, in_parts, probe, roles_in_parts
 from antiphon_turns.errors import ConfigError, InvalidRequest
 
 _MAX_OUTPUT = 256 << 20
@@ -33,6 +33,14 @@ _FAULTS = (
     RecursionError,
     AssertionError,
 )
+
+
+class TemplateRefusal(InvalidRequest):
+    """The template raised an error of its own, or failed; `detail` is its message."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(f"the model's chat template refuses this conversation: {detail}", param="messages")
+        self.detail = detail
 
 
 class ChatTemplate:
@@ -56,6 +64,8 @@ class ChatTemplate:
         except (jinja2.TemplateError, RecursionError) as error:
             line = f" (line {error.lineno})" if isinstance(error, jinja2.TemplateSyntaxError) else ""
             raise ConfigError(f"the chat template is not valid{line}: {error}") from error
+        self._parts: frozenset[str] = frozenset()
+        self._parts = roles_in_parts(self.render)
         self.abilities: Abilities = probe(self.render)
 
     @property
@@ -79,8 +89,11 @@ class ChatTemplate:
         return self.abilities.system_anywhere
 
     def render(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None, **variables: Any) -> str:
-        """The prompt text. Raises InvalidRequest, with the template's own message, when the template refuses the
-        conversation or fails on it, and when the text would pass 256 Mi characters."""
+        """The prompt text. Content is text; for roles whose content the template reads only as a list of parts it becomes one.
+        Raises TemplateRefusal, with the template's own message, when the template refuses the conversation or fails on it, and
+        InvalidRequest when the text would pass 256 Mi characters."""
+        if self._parts:
+            messages = [in_parts(message) if message["role"] in self._parts else message for message in messages]
         parts: list[str] = []
         size = 0
         try:
@@ -90,8 +103,7 @@ class ChatTemplate:
                 if size > _MAX_OUTPUT:
                     raise InvalidRequest("the chat template's output for this request is too large", param="messages")
         except _FAULTS as error:
-            detail = str(error) or type(error).__name__
-            raise InvalidRequest(f"the model's chat template refuses this conversation: {detail}", param="messages") from error
+            raise TemplateRefusal(str(error) or type(error).__name__) from error
         return "".join(parts)
 
 

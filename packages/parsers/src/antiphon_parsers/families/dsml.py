@@ -96,29 +96,32 @@ class _Tags:
         )
 
 
-def _tools(name: str, tags: _Tags, detection: tuple[DetectionRule, ...], source: str) -> ToolPart:
+def _tools(name: str, tags: _Tags, detection: tuple[DetectionRule, ...], source: str, roles: tuple[str, ...] = ROLES) -> ToolPart:
     syntax = tags.syntax
     usual = (syntax.block_open, syntax.block_close, syntax.call_open, syntax.call_close, syntax.parameter_open)
     return ToolPart(
         name=name,
         frame=FRAME,
-        markers=(*ROLES, *(spellings[0] for spellings in usual), syntax.parameter_close[0], TOKEN),
+        markers=(*roles, *(spellings[0] for spellings in usual), syntax.parameter_close[0], TOKEN),
         calls=syntax,
         call_format=tags.call_format,
         write_call=tags.write_call,
         write_run=tags.write_run,
         write_tools=tags.write_tools,
         gap=2,
+        template=name,
         detection=detection,
         source=source,
     )
 
 
-def _rules(block: str, *architectures: str) -> tuple[DetectionRule, ...]:
+def _rules(block: str, *architectures: str, vocab: tuple[str, ...]) -> tuple[DetectionRule, ...]:
     return (
         # Templates write the token out or hold it in a variable.
         DetectionRule(template_all=(TOKEN,), template_any=(f"{TOKEN}{block}>", f"}}}}{block}>"), confidence=0.95),
         DetectionRule(architectures=architectures, confidence=0.95),
+        # Only the last of the three versions has a token of its own: the more tokens, the surer.
+        DetectionRule(vocab_all=vocab, template_none=(TOKEN, "<\uff5cAssistant\uff5c>"), confidence=0.4 + 0.1 * len(vocab)),
     )
 
 
@@ -126,11 +129,24 @@ V32_TAGS = _Tags(("function_calls",))
 V4_TAGS = _Tags(("tool_calls", "toolcalls", "tool"))
 V41_TAGS = _Tags(("calls",), space=" ")
 
-V32 = _tools("deepseek_v3_2", V32_TAGS, _rules("function_calls", "DeepseekV32ForCausalLM"), "encoding of DeepSeek-V3.2")
-V4 = _tools(
-    "deepseek_v4", V4_TAGS, _rules("tool_calls", "DeepseekV4ForCausalLM", "DeepseekV4ForConditionalGeneration"), "encoding of DeepSeek-V4"
+SYSTEM = "<\uff5cSystem\uff5c>"
+
+V32 = _tools(
+    "deepseek_v3_2", V32_TAGS, _rules("function_calls", "DeepseekV32ForCausalLM", vocab=(TOKEN,)), "message encoding of DeepSeek-V3.2"
 )
-V41 = _tools("deepseek_v41", V41_TAGS, _rules(" calls", "DeepseekV41ForCausalLM"), "encoding of DeepSeek-V4.1")
+V4 = _tools(
+    "deepseek_v4",
+    V4_TAGS,
+    _rules("tool_calls", "DeepseekV4ForCausalLM", "DeepseekV4ForConditionalGeneration", vocab=(TOKEN,)),
+    "message encoding of DeepSeek-V4",
+)
+V41 = _tools(
+    "deepseek_v41",
+    V41_TAGS,
+    _rules(" calls", "DeepseekV41ForCausalLM", vocab=(TOKEN, SYSTEM)),
+    "message encoding of DeepSeek-V4.1",
+    (*ROLES, SYSTEM),
+)
 
 _SWITCHES = TemplateSwitches(
     thinking_on={"thinking": True, "enable_thinking": True},

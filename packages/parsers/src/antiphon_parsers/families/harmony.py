@@ -88,6 +88,7 @@ TOOLS = ToolPart(
     write_call=write_call,
     write_tools=write_tools,
     messages=MESSAGES,
+    template="harmony",
     detection=_RULES,
     source="the harmony response format as published for gpt-oss",
 )

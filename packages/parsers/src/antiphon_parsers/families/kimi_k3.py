@@ -15,6 +15,7 @@ from antiphon_turns import (
     ReplayPolicy,
     Segment,
     TemplateSwitches,
+    TextSegment,
     Tool,
 )
 
@@ -74,7 +75,8 @@ def write_call(call: CallSegment) -> str:
 
 
 def write_turn(segments: Sequence[Segment]) -> str:
-    """A channel a segment; calls that follow each other share one, and are counted through the turn."""
+    """A channel a segment; calls that follow each other share one, and are counted through the turn. A response channel stands before
+    calls, an empty one where nothing was said."""
     parts: list[str] = []
     shown = [s for s in segments if (s.status != "truncated" if isinstance(s, CallSegment) else s.text)]
     count = 0
@@ -86,6 +88,8 @@ def write_turn(segments: Sequence[Segment]) -> str:
         count += 1
         begins = number == 0 or not isinstance(shown[number - 1], CallSegment)
         ends = number + 1 == len(shown) or not isinstance(shown[number + 1], CallSegment)
+        if begins and not (number and isinstance(shown[number - 1], TextSegment)):
+            parts.append(opening("response") + closing("response"))
         parts.append((opening("tools") if begins else "") + _call(segment, count) + (closing("tools") if ends else ""))
     return "".join(parts)
 
@@ -140,6 +144,7 @@ TOOLS = ToolPart(
     write_call=write_call,
     write_tools=write_tools,
     messages=MESSAGES,
+    template="kimi_k3",
     detection=_RULES,
     source="chat template of Kimi K3",
 )

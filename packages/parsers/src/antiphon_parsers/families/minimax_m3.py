@@ -89,7 +89,7 @@ TOOLS = ToolPart(
 REASONING = ReasoningPart(
     name="minimax_m3",
     markers=ReasoningMarkers("<mm:think>", "</mm:think>", lead=0, tail=0, behind=0),
-    replay=ReplayPolicy(keep="after_last_user"),
+    replay=ReplayPolicy(keep="after_last_user", empty_block="</mm:think>"),
     switches=TemplateSwitches(
         thinking_on={"thinking_mode": "enabled"}, thinking_off={"thinking_mode": "disabled"}, allowed=frozenset(("thinking_mode",))
     ),

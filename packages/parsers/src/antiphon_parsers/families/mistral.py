@@ -55,6 +55,7 @@ TOOLS = ToolPart(
     write_id=write_id,
     write_tools=write_tools,
     gap=0,
+    template="mistral",
     detection=(
         DetectionRule(template_all=(CALL, ARGUMENTS), confidence=0.95),
         DetectionRule(vocab_all=(CALL, ARGUMENTS), template_none=(CALL,), confidence=0.8),

@@ -47,7 +47,8 @@ class ToolPart(msgspec.Struct, frozen=True, kw_only=True):
     """The tool half of a format. `write_tools` gives the system text that offers tools, `write_call` one whole call block.
     Where calls share a block, `write_run` gives the block of calls that follow each other, the first of which has the
     given number in the conversation. `write_id` gives the id of a call by its tool and number, where the format demands
-    ids of its own. `call_format` says what a forced call looks like, None where there are no calls. `gap`, `start`: see `Grammar`."""
+    ids of its own. `call_format` says what a forced call looks like, None where there are no calls. `template`: the chat template in
+    `templates/` for models that bring none. `gap`, `start`: see `Grammar`."""
 
     name: str
     frame: Frame
@@ -62,6 +63,7 @@ class ToolPart(msgspec.Struct, frozen=True, kw_only=True):
     breaks: tuple[str, ...] = ()
     messages: MessageFormat | None = None
     start: int = 0
+    template: str | None = None
     detection: tuple[DetectionRule, ...] = ()
     source: str = ""
 
