@@ -237,6 +237,7 @@ def build(settings: Settings) -> tuple[Model, Engine]:
         reasoning_parser=settings.reasoning_parser,
         aliases=tuple(settings.aliases),
         vendor_aliases=settings.vendor_aliases,
+        replay=None if settings.replay == "family" else settings.replay,
     )
     if not choice.path.exists():
         raise ConfigError(f"{choice.path} does not exist; --model-path takes a .gguf file, or a folder with tokenizer.json")
