@@ -28,7 +28,7 @@ from antiphon.engines.mock import MockEngine, MockOptions, load_script
 from antiphon.model import Model, ModelChoice, load_mock_model, load_model
 from antiphon.pipeline import Pipeline, PipelineOptions
 from antiphon.responses import Responses
-from antiphon.stabilize import ANTHROPIC_PREAMBLE
+from antiphon.stabilizer_rules import rules_of
 from antiphon.state import open_seals, open_store
 from antiphon.trace import TokenTrace
 from antiphon_turns.errors import ConfigError
@@ -220,7 +220,7 @@ class QuietServer(uvicorn.Server):
 def options_of(settings: Settings) -> PipelineOptions:
     """The pipeline's part of the settings."""
     return PipelineOptions(
-        rules=(ANTHROPIC_PREAMBLE,) if settings.strip_anthropic_preamble else (),
+        rules=rules_of(strip_anthropic_preamble=settings.strip_anthropic_preamble, file=settings.stabilizer_rules),
         argument_streaming=settings.argument_streaming,
         cut_calls=settings.cut_calls,
     )
