@@ -10,6 +10,7 @@ from contextlib import aclosing
 
 import msgspec
 
+from antiphon.budget import ThinkingBudget
 from antiphon.decode import TurnDecoder
 from antiphon.engines.base import Engine, Job
 from antiphon.model import Model
@@ -48,39 +49,58 @@ class Generation:
         call_format = self._model.format.call_format
         forced = is_forced(self._request, self._engine)
         budget = self._request.thinking.budget_tokens
-        if forced or (budget is not None and self._decoder.in_reasoning):
-            return self._phases(call_format if forced else None, budget)
+        if forced and call_format is not None:
+            return self._forced(call_format, budget)
+        if budget is not None and self._model.format.grammar.reasoning is not None:
+            return self._within(budget)
         return self._phase(None, reasoning_only=False)
 
-    async def _phases(self, forced: CallFormat | None, budget: int | None) -> AsyncGenerator[list[Event], None]:
+    async def _within(self, tokens: int) -> AsyncGenerator[list[Event], None]:
+        """A turn as the model wants it, but for reasoning that has spent its budget: that is closed, wherever in the turn it began."""
         decoder = self._decoder
-        if decoder.in_reasoning:
-            async with aclosing(self._phase(None, reasoning_only=forced is not None)) as batches:
+        budget = ThinkingBudget(tokens, in_reasoning=decoder.in_reasoning)
+        while True:
+            async with aclosing(self._phase(None, reasoning_only=False)) as batches:
                 async for batch in batches:
                     yield batch
-                    spent = budget is not None and decoder.in_reasoning and len(decoder.output_ids) >= budget
-                    if spent or (forced is not None and not decoder.in_reasoning):
+                    if budget.spent(in_reasoning=decoder.in_reasoning, sampled=len(decoder.output_ids)):
                         break
                 else:
-                    if forced is None or self.finish == "length":
+                    return
+            closer = self._closer()
+            if not self._fits(closer):
+                return
+            yield decoder.inject(closer)
+            budget.spent(in_reasoning=decoder.in_reasoning, sampled=len(decoder.output_ids))
+
+    async def _forced(self, call_format: CallFormat, budget: int | None) -> AsyncGenerator[list[Event], None]:
+        decoder = self._decoder
+        if decoder.in_reasoning:
+            async with aclosing(self._phase(None, reasoning_only=True)) as batches:
+                async for batch in batches:
+                    yield batch
+                    if not decoder.in_reasoning or (budget is not None and len(decoder.output_ids) >= budget):
+                        break
+                else:
+                    if self.finish == "length":
                         return
             if decoder.in_reasoning:
-                closer = self._model.tokenizer.encode(self._model.format.grammar.reasoning_close or "", added=True)
+                closer = self._closer()
                 if not self._fits(closer):
                     return
                 yield decoder.inject(closer)
-        grammar = None
-        if forced is not None:
-            end = self._model.family.frame.end_of_turn
-            call = force_calls(forced, self._request.tools, self._request.tool_choice, budget_tokens=self._room(), end_token=end)
-            prefix = self._call_ids(call.prefix)
-            if not self._fits(prefix):
-                return
-            yield decoder.inject(prefix)
-            grammar = call.grammar
-        async with aclosing(self._phase(grammar, reasoning_only=False)) as batches:
+        end = self._model.family.frame.end_of_turn
+        call = force_calls(call_format, self._request.tools, self._request.tool_choice, budget_tokens=self._room(), end_token=end)
+        prefix = self._call_ids(call.prefix)
+        if not self._fits(prefix):
+            return
+        yield decoder.inject(prefix)
+        async with aclosing(self._phase(call.grammar, reasoning_only=False)) as batches:
             async for batch in batches:
                 yield batch
+
+    def _closer(self) -> list[int]:
+        return self._model.tokenizer.encode(self._model.format.grammar.reasoning_close or "", added=True)
 
     def _call_ids(self, prefix: str) -> list[int]:
         """The start of a call as tokens. A tool's name comes from the client: where it spells a control token, the whole

@@ -120,7 +120,7 @@ def load_model(choice: ModelChoice) -> Model:
 def load_mock_model(choice: ModelChoice, template: str) -> Model:
     """The mock model: a borrowed tokenizer, the project's own template, every turn's reasoning kept."""
     files = load_model_files(choice.path)
-    named = resolve(choice.tool_call_parser or "qwen3_coder", choice.reasoning_parser or "qwen3")
+    named = adapt(resolve(choice.tool_call_parser or "qwen3_coder", choice.reasoning_parser or "qwen3"), template)
     # Whatever family it plays, its template frames turns as ChatML does.
     chatml = resolve("qwen3_coder", None).family
     markers = tuple(dict.fromkeys((*named.family.markers, *chatml.markers)))

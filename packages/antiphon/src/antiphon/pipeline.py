@@ -40,6 +40,7 @@ from antiphon_turns import (
     UserMessage,
     ids,
 )
+from antiphon_turns.effort import named
 from antiphon_turns.errors import ContextOverflow, WorkerUnavailable
 
 log = logging.getLogger("antiphon")
@@ -130,6 +131,7 @@ class Pipeline:
     def _make_prompt(self, request: TurnRequest, limit: int) -> Prompt:
         check_size(request, self.model.tokenizer, limit=limit)
         stable, acted = stabilize(request, self._options.rules)
+        stable = named(stable, self.model.family.switches, reasons=self.model.format.grammar.reasoning is not None)
         rendered = self.model.renderer.render(stable)
         token_ids = encode(rendered, self.model.tokenizer, limit=limit)
         return Prompt(request=stable, ids=token_ids, opening=rendered.opening, stabilized=acted, anomalies=tuple(rendered.anomalies))
