@@ -95,6 +95,7 @@ def test_the_template_is_told_what_the_operator_decided() -> None:
     assert adapt(model, QWEN38).family.switches.agent == {"preserve_thinking": True}
     assert adapt(model, QWEN38, replay="all").family.switches.agent == {"preserve_thinking": True}
     assert adapt(model, QWEN38, replay="after_last_user").family.switches.agent == {"preserve_thinking": False}
+    assert adapt(resolve(None, "deepseek_v4"), "", replay="after_last_user").family.switches.agent == {"drop_thinking": True}
     glm = adapt(resolve("glm47", "glm47"), "{{ clear_thinking }}", replay="none").family
     assert glm.switches.agent == {"clear_thinking": True} and glm.replay.empty_block == "</think>"
 

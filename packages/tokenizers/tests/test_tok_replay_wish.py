@@ -21,6 +21,7 @@ from antiphon_turns import (
     ReplayPolicy,
     ReplayWish,
     TextSegment,
+    Thinking,
     Tool,
     ToolChoice,
     ToolMessage,
@@ -195,6 +196,43 @@ def test_prompts_hold_what_is_kept(
     assert shown(prompt(replay=ReplayWish(turns="all"))) == "1 2 3 4 5 6"
     assert shown(prompt(replay=ReplayWish(turns=2))) == "3 4 5 6"
     assert shown(prompt(replay=ReplayWish(turns="all", cold_before=4))) == "3 4 5 6"
+
+
+CONTROLS = (
+    "[{{ reasoning_effort | default('unset') }}]{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% if think | default(true) %}<think>\n{% endif %}{% endif %}"
+)
+
+
+@pytest.mark.parametrize(
+    ("fields", "effort", "opening"),
+    [
+        ({}, "unset", "<think>\n"),
+        ({"thinking": Thinking(effort="medium")}, "high", "<think>\n"),
+        ({"thinking": Thinking(mode="off", effort="low")}, "low", ""),
+        ({"thinking": Thinking(mode="off")}, "unset", ""),
+        ({"thinking": Thinking(mode="adaptive", effort="max"), "template_kwargs": {"reasoning_effort": "low"}}, "low", "<think>\n"),
+        ({"thinking": Thinking(mode="on"), "template_kwargs": {"think": False}}, "unset", ""),
+    ],
+)
+def test_the_template_is_told_of_the_wish(
+    bytewise: Tokenizer,
+    json_writer: TurnWriter,
+    make_family: Callable[..., Family],
+    fields: dict[str, object],
+    effort: str,
+    opening: str,
+) -> None:
+    family = make_family(
+        "all",
+        thinking_on={"think": True},
+        thinking_off={"think": False},
+        effort={level: {"reasoning_effort": level} for level in ("low", "high")},
+        effort_at_head=True,
+        allowed=frozenset(("reasoning_effort", "think")),
+    )
+    rendered = Renderer(ChatTemplate(CONTROLS), bytewise, family=family, writer=json_writer).render(ask(*ASKED, **fields))
+    assert rendered.text.startswith(f"[{effort}]") and rendered.opening == opening
 
 
 def test_with_everything_kept_prompts_only_grow(

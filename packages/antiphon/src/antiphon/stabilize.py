@@ -6,6 +6,7 @@ tool returned.
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -99,6 +100,19 @@ def _is(one: object, other: object) -> bool:
 
 def edited(text: str, rule: LineRule) -> str:
     """A text with the lines that the rule matches replaced or dropped. Other lines keep their ends."""
+    return _remembered(text, rule) if len(text) <= REMEMBERED_CHARACTERS else _edited(text, rule)
+
+
+# A session sends the same system text again and again, and tool descriptions by the dozen.
+REMEMBERED_CHARACTERS = 1 << 17
+
+
+@lru_cache(maxsize=256)
+def _remembered(text: str, rule: LineRule) -> str:
+    return _edited(text, rule)
+
+
+def _edited(text: str, rule: LineRule) -> str:
     out = []
     for line in _LINES.findall(text):
         bare = line.rstrip("\r\n")

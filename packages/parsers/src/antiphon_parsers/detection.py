@@ -60,12 +60,14 @@ def adapt(model: ModelFormat, template: str, *, replay: Keep | None = None) -> M
     switches, policy = _known_efforts(family.switches, template), family.replay
     for switch in part.replay_switches if part else ():
         if switch.variable in template:
-            value = switch.value if replay in (None, switch.keep) else not switch.value
-            switches = msgspec.structs.replace(switches, agent={**switches.agent, switch.variable: value})
             kept = switch.variable, switch.value
+            switches = msgspec.structs.replace(switches, agent={**switches.agent, switch.variable: switch.value})
             policy = msgspec.structs.replace(policy, keep=switch.keep, switch=kept, switched_off=policy.keep, without_tools=None)
             break
     if replay is not None:
+        if policy.switch is not None:
+            variable, keeps = policy.switch
+            switches = msgspec.structs.replace(switches, agent={**switches.agent, variable: keeps if replay == "all" else not keeps})
         policy = msgspec.structs.replace(policy, keep=replay, without_tools=None, fixed=True)
     family = msgspec.structs.replace(family, switches=switches, replay=policy)
     return msgspec.structs.replace(model, family=family)
