@@ -100,14 +100,14 @@ def _is(one: object, other: object) -> bool:
 
 def edited(text: str, rule: LineRule) -> str:
     """A text with the lines that the rule matches replaced or dropped. Other lines keep their ends."""
-    return _remembered(text, rule) if len(text) <= REMEMBERED_CHARACTERS else _edited(text, rule)
+    return _remembered(text, rule) if REMEMBERED[0] <= len(text) <= REMEMBERED[1] else _edited(text, rule)
 
 
-# A session sends the same system text again and again, and tool descriptions by the dozen.
-REMEMBERED_CHARACTERS = 1 << 17
+# A session sends the same system text again and again. Shorter texts cost less than they are worth; longer ones would fill the memory.
+REMEMBERED = 4096, 1 << 17
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _remembered(text: str, rule: LineRule) -> str:
     return _edited(text, rule)
 
