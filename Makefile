@@ -10,10 +10,11 @@ BIN := .venv/bin
 JOBS ?= 2
 # Passed on: make serve ARGS="--http-port 8123", make test PYTEST_ARGS="-k hermes", make bench ARGS="...".
 ARGS ?=
+FUZZ_SECONDS ?= 600
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test lint fmt lock agents agents-cut agents-setup launch-check codex-profiles docs bench forced-calls clean
+.PHONY: help install serve test lint fmt docs lock agents agents-cut agents-setup check check-peer bench launch-check codex-profiles forced-calls bench-parsers fuzz clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -43,6 +44,10 @@ fmt: ## format the code and sort the imports
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
+docs: ## write docs/parsers.md from the code and the committed cases
+	@scripts/install.sh all
+	@$(BIN)/python scripts/support_table.py
+
 lock: ## write requirements/ from what is installed in .venv
 	@scripts/install.sh all
 	@$(BIN)/python scripts/lock.py
@@ -59,6 +64,14 @@ agents-cut: ## every way a tool call can be cut, with every client; about 20 min
 agents-setup: ## install the pinned agent clients (npm and PyPI, about 2 GB for all)
 	@scripts/agents_setup.sh
 
+check: ## hold our own server to what agent clients need (ARGS="--only M"; docs/conformance.md)
+	@scripts/install.sh serve
+	@$(BIN)/antiphon check --self $(ARGS)
+
+check-peer: ## the same beside the peer; writes the table into docs/conformance.md (needs root and the peer)
+	@scripts/install.sh serve
+	@scripts/check_peer.sh
+
 bench: ## parser and frontend figures (bench/README.md says what they mean)
 	@scripts/install.sh all
 	@$(BIN)/python -m bench.run $(ARGS)
@@ -74,10 +87,20 @@ codex-profiles: ## what Codex does with a minimal and a full catalog entry: the 
 docs: ## write the generated pages of docs/
 	@scripts/install.sh all
 	@$(BIN)/python scripts/field_table.py
+	@$(BIN)/python scripts/support_table.py
 
-forced-calls: ## 50 forced tool calls on the default model: all must fit their schema
+forced-calls: ## 50 forced tool calls on the default model, and one in every family's format: all must fit their schema
+bench-parsers: ## parser CPU of every must family next to two other servers' parsers (downloads them once, about 400 MB)
+	@scripts/install.sh all
+	@$(BIN)/python -m bench.parsers_peers $$(scripts/peer_parsers.sh) $(ARGS)
+
+fuzz: ## coverage-guided fuzzing of the parsers (FUZZ_SECONDS=600 by default)
+	@scripts/install.sh all
+	@$(BIN)/python scripts/fuzz_parsers.py --seconds $(FUZZ_SECONDS) $(ARGS)
+
 	@scripts/install.sh all
 	@$(BIN)/python scripts/forced_calls.py $(ARGS)
+	@$(BIN)/python -m pytest tests/long/test_forced_formats.py
 
 clean: ## remove the environment and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -67,6 +67,20 @@ check() { # check CLIENT WIRE SERVER FLAG...: runs a session and prints its row
   tail -n 12 "$folder/out.txt" "$folder/err.txt" | cut -c1-400 | sed 's/^/    /'
 }
 
+catalog() { # whether Codex reads the entry of the server's catalog as it was meant
+  local folder=$logs/codex-catalog result=PASS started=$SECONDS
+  mkdir -p "$folder/work" "$folder/home"
+  launch codex responses "$folder" --url "$url" -- debug models >"$folder/out.txt" 2>"$folder/err.txt" || result=FAIL
+  "${PYTHON:-.venv/bin/python}" - "$folder/out.txt" <<'PY' 2>>"$folder/err.txt" || result=FAIL
+import json, sys
+(entry,) = json.load(open(sys.argv[1]))["models"]
+meant = {"slug": "antiphon-mock", "apply_patch_tool_type": "freeform", "default_reasoning_level": "medium", "context_window": 262144}
+sys.exit({key: entry.get(key) for key in meant} != meant)
+PY
+  row codex "(catalog)" running "$result" "$((SECONDS - started))"
+  [ "$result" = PASS ] || failed=1
+}
+
 # The inner half: runs inside the namespace.
 inside() { # inside LOGS CLIENT...
   local client wire script=$sessions/agent_session.jsonl
@@ -76,7 +90,10 @@ inside() { # inside LOGS CLIENT...
   for client in "$@"; do
     case $client in
       claude) check claude messages running --url "$url" ;;
-      codex) check codex responses running --url "$url" ;;
+      codex)
+        catalog
+        check codex responses running --url "$url"
+        ;;
       *) for wire in ${WIRES:-messages chat responses}; do check "$client" "$wire" running --url "$url"; done ;;
     esac
   done

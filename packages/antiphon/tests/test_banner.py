@@ -55,6 +55,12 @@ def test_claude_code_is_offered_only_where_it_fits():
     assert banner(context_length=AGENT_CONTEXT - 1).endswith("    antiphon launch pi --url http://127.0.0.1:8123\n")
 
 
+def test_it_says_which_names_are_answered():
+    assert "  Names    antiphon-mock and the vendors' own (claude-*, gpt-*, ...)\n" in banner()
+    assert "  Names    antiphon-mock, fast, team-* and the vendors' own" in banner(aliases=["fast", "team-*"])
+    assert "  Names    m, claude-*\n" in banner(model_name="m", aliases=["claude-*"], vendor_aliases=False)
+
+
 def test_the_default_address_need_not_be_said():
     assert "antiphon launch claude   # or" in banner(url="http://127.0.0.1:8000")
 

@@ -9,6 +9,7 @@ import pytest
 from antiphon.aliases import VENDOR_PATTERNS, read_aliases
 from antiphon.config import Settings
 from antiphon.serve import build
+from antiphon.usage_scale import UsageScale
 from antiphon_turns.errors import ConfigError
 
 MODEL = "org/served"
@@ -156,6 +157,11 @@ def scaled_and_not(serve_mock, text, **settings):
     scaled = serve_mock(RULES, context_length=32_768, reported_context_length=200_000, **settings)
     asked = body("antiphon-mock", messages=[{"role": "user", "content": text}])
     return plain, scaled, asked
+
+
+def test_half_of_the_context_is_half_of_the_one_believed_in():
+    scale = UsageScale(200_000, 32_768)
+    assert [scale.tokens(count) for count in (0, 1, 16_384, 32_768)] == [0, 7, 100_000, 200_000]
 
 
 def test_scaled_counts_fill_the_context_the_client_believes_in(serve_mock):

@@ -5,6 +5,7 @@ import json
 from rich.console import Console
 from rich.text import Text
 
+from antiphon.aliases import VENDOR_PATTERNS
 from antiphon.launch.clients import CLIENTS
 from antiphon.launch_cli import DEFAULT_URL
 from antiphon.model import Model
@@ -35,6 +36,7 @@ def show_banner(console: Console, *, url: str, model: Model, engine: str, load_s
     rows = [
         ("URL", url),
         ("Model", f"{model.name}  ({engine} engine, loaded in {load_seconds:.1f} s)"),
+        ("Names", names(model)),
         ("Family", f"{model.label}: {model.why}"),
         *((("Unsure", doubt(model)),) if model.others else ()),
         ("Context", f"{model.context_length:,} tokens: {context_advice(model.context_length)}"),
@@ -45,6 +47,14 @@ def show_banner(console: Console, *, url: str, model: Model, engine: str, load_s
     console.print(Text("  Try next:", style="bold"))
     console.print(Text(f"    curl {url}/v1/messages -H 'content-type: application/json' \\\n      -d '{body}'"), soft_wrap=True)
     console.print(Text(f"    {launch_command(url, model.context_length)}"), soft_wrap=True)
+
+
+def names(model: Model) -> str:
+    """What the model answers to."""
+    patterns = model.aliases.patterns
+    vendors = set(VENDOR_PATTERNS) <= set(patterns)
+    own = [pattern for pattern in patterns if not (vendors and pattern in VENDOR_PATTERNS)]
+    return ", ".join([model.name, *own]) + (" and the vendors' own (claude-*, gpt-*, ...)" if vendors else "")
 
 
 def launch_command(url: str, context_length: int) -> str:

@@ -5,14 +5,14 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import msgspec
 import typer
 from rich.console import Console
 
 from antiphon import __version__
-from antiphon.config import Settings, is_file_only, read_config_file
+from antiphon.config import Settings, flag_of, is_file_only, read_config_file
 from antiphon.launch_cli import LaunchCommand, launch_command
 from antiphon_turns.errors import ConfigError
 
@@ -112,6 +112,54 @@ def models_list(*, as_json: AsJson = False) -> None:
         models_cli.show_list(Console())
 
 
+@app.command()
+def check(  # noqa: PLR0913 - the option parser reads the signature
+    *,
+    url: Annotated[str | None, typer.Argument(help="Address of the server, without /v1.", show_default=False)] = None,
+    own: Annotated[bool, typer.Option("--self", help="Start our own server with the mock engine and check that.")] = False,
+    model: Annotated[str | None, typer.Option(help="Model to ask for. Default: the first of the catalog.", show_default=False)] = None,
+    steer: Annotated[
+        Literal["auto", "script", "b64", "none"],
+        typer.Option(help="How the model is made to say things: our mock script, base64 in the prompt, or not at all."),
+    ] = "auto",
+    only: Annotated[list[str] | None, typer.Option(help="Checks by the start of their number: M, R0, C12. Repeatable.")] = None,
+    silence: Annotated[float | None, typer.Option(help="Seconds a client may go without a byte. Default: 20.", min=0.5)] = None,
+    context: Annotated[int | None, typer.Option(help="Context length in tokens, where the catalog does not say.", min=1)] = None,
+    api_key: Annotated[str | None, typer.Option(envvar="ANTIPHON_CHECK_API_KEY", help="Sent as bearer token and x-api-key.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    junit: Annotated[Path | None, typer.Option(help="Also write the results as JUnit XML.", show_default=False)] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Status 1 also for checks that stay undecided.")] = False,
+    list_checks: Annotated[bool, typer.Option("--list", help="List the checks and stop.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="With --list: as Markdown tables.")] = False,
+    print_script: Annotated[bool, typer.Option("--print-script", help="Print the kit's mock script and stop.")] = False,
+) -> None:
+    """Check any server for what agent clients need of it.
+
+    Status 0: nothing failed. 1: something did. 2: the server cannot be reached.
+    """
+    from antiphon.conformance import command  # needs an HTTP client, which `serve` does without
+
+    if print_script:
+        sys.stdout.buffer.write(command.kit_script(silence))
+    elif list_checks:
+        sys.stdout.write(command.listed(only or [], markdown=markdown))
+    else:
+        options = command.Options(
+            url=url,
+            own=own,
+            model=model,
+            mode=None if steer == "auto" else steer,
+            only=only or [],
+            silence=silence,
+            context=context,
+            api_key=api_key,
+            json=as_json,
+            junit=junit,
+            strict=strict,
+        )
+        raise typer.Exit(command.run(options))
+
+
 def _load_file(ctx: typer.Context, value: Path | None) -> Path | None:
     values = read_config_file(value)
     ctx.meta[FILE_VALUES] = {name: values.pop(name) for name in list(values) if is_file_only(name)}
@@ -127,7 +175,7 @@ def _serve_parameters() -> Iterator[inspect.Parameter]:
         kind, meta = get_args(hints[field.name])
         if is_file_only(field.name):
             continue
-        flag = meta.extra.get("flag", f"--{field.name.replace('_', '-')}")
+        flag = flag_of(field.name)
         names = [f"{flag}/--no-{flag.removeprefix('--')}" if kind is bool else flag]
         names += [meta.extra["alias"]] if "alias" in meta.extra else []
         option = typer.Option(

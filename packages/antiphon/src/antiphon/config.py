@@ -50,7 +50,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     aliases: Annotated[
         list[str],
         Meta(
-            description="PATTERN or PATTERN=MODEL: further names to answer to; '*' for all. May be given again and again.",
+            description="PATTERN or PATTERN=MODEL: a further name to answer to; '*' for all. Repeatable.",
             extra={**CATALOG, "flag": "--alias", "alias": "--model-alias"},
         ),
     ] = []
@@ -73,6 +73,11 @@ class Settings(Struct, frozen=True, kw_only=True):
         bool, Meta(description="Serve Responses over WebSocket too; without it upgrades get a 426.", extra=HTTP)
     ] = True
     max_body_bytes: Annotated[int, Meta(description="Larger request bodies get a 413.", ge=1024, extra=HTTP)] = 32 * 1024 * 1024
+    max_turns: Annotated[int, Meta(description="Turns taken at once; more are told to come back. 0: no limit.", ge=0, extra=HTTP)] = 256
+    max_choices: Annotated[int, Meta(description="Most choices (n) of one Chat or Completions request.", ge=1, extra=HTTP)] = 16
+    api_key: Annotated[
+        str | None, Meta(description="Key that clients must send (x-api-key or Bearer); better set in the environment.", extra=HTTP)
+    ] = None
     keepalive_seconds: Annotated[float, Meta(description="Silence on a stream before a keep-alive leaves.", ge=0.1, extra=HTTP)] = 10.0
 
     strip_anthropic_preamble: Annotated[
@@ -97,6 +102,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     enable_streaming_reasoning_dispatch: Annotated[
         bool, Meta(description="Chat: a typed side event at the end of a reasoning block.", extra=PARSING)
     ] = False
+    chat_reasoning: Annotated[
+        Literal["reasoning_content", "both"],
+        Meta(description="Chat: the key of reasoning; both adds the key `reasoning`.", extra=PARSING),
+    ] = "reasoning_content"
     tool_call_parser: Annotated[
         str | None,
         Meta(description="Family of tool calls. Default: read from the template.", extra={**PARSING, "alias": "--dyn-tool-call-parser"}),
@@ -135,6 +144,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     mock_script: Annotated[Path | None, Meta(description="Rules, one JSON object a line: when, say, finish.", extra=MOCK)] = None
     mock_chunk_tokens: Annotated[int, Meta(description="Tokens that leave the engine together.", ge=1, extra=MOCK)] = 1
     mock_token_delay_ms: Annotated[float, Meta(description="Simulated decoding time of a token.", ge=0, extra=MOCK)] = 0.0
+    mock_prefix_cache: Annotated[bool, Meta(description="Remember prompts and answers, and report what is cached.", extra=MOCK)] = False
 
     trace_tokens: Annotated[Path | None, Meta(description="Append one JSON line of exact token ids a turn.", extra=RUNNING)] = None
     shutdown_grace_seconds: Annotated[float, Meta(description="Time for running turns to finish after SIGTERM.", ge=0, extra=RUNNING)] = (
@@ -172,5 +182,15 @@ def read_config_file(path: Path | None) -> dict[str, Any]:
 
 def is_file_only(field: str) -> bool:
     """Whether a setting has no flag: a table can only stand in a file."""
-    hints = get_type_hints(Settings, include_extras=True)
-    return bool(get_args(hints[field])[1].extra.get("file_only"))
+    return bool(_extra(field).get("file_only"))
+
+
+def flag_of(field: str) -> str:
+    """A setting's flag: its name, or the one its `Meta` gives."""
+    return str(_extra(field).get("flag", f"--{field.replace('_', '-')}"))
+
+
+def _extra(field: str) -> dict[str, Any]:
+    """What a field's `Meta` says for the command line."""
+    extra: dict[str, Any] = get_args(get_type_hints(Settings, include_extras=True)[field])[1].extra
+    return extra

@@ -80,7 +80,7 @@ class Model:
     def check_name(self, name: str) -> None:
         """Raises UnknownModel unless the model answers to the name."""
         if not self.answers_to(name):
-            message = f"no model {name!r} here; this server has {self.name!r}, and --alias makes it answer to further names"
+            message = f"no model {name[:200]!r} here; this server has {self.name!r}, and --alias makes it answer to further names"
             raise UnknownModel(message, param="model")
 
 

@@ -17,7 +17,8 @@ _TEXT: dict[str, str] = {
     "/v1/responses/{response_id}/input_items": "The input items of a stored response, by page.",
     "/v1/responses/compact": "A conversation as one compaction item.",
     "/v1/responses/input_tokens": "Exact number of prompt tokens the same /v1/responses request would have.",
-    "/v1/models": "The served model, in OpenAI's, Anthropic's or Codex's catalog shape.",
+    "/v1/models": "The served model and its plain aliases, for OpenAI's, Anthropic's and Codex's clients.",
+    "/v1/completions": "Legacy OpenAI Completions: text behind a raw prompt, streamed (`stream: true`) or whole.",
     "/v1/models/{model_id}": "One model; ids may contain slashes.",
     "/health": "200 when a turn could start now, else 503.",
     "/openapi.json": "This document.",
@@ -62,6 +63,8 @@ _BODIES: dict[str, dict[str, Any]] = {
             "tools": {"type": "array"},
             "tool_choice": {"type": "object"},
             "thinking": {"type": "object"},
+            "output_config": {"type": "object"},
+            "context_management": {"type": "object"},
             "stop_sequences": {"type": "array", "items": {"type": "string"}},
             "temperature": {"type": "number"},
             "stream": {"type": "boolean"},
@@ -85,7 +88,33 @@ _BODIES: dict[str, dict[str, Any]] = {
             "stop": {"description": "string or list of strings"},
             "stream": {"type": "boolean"},
             "stream_options": {"type": "object"},
+            "n": {"type": "integer", "minimum": 1},
+            "response_format": {"type": "object"},
+            "logprobs": {"type": "boolean"},
+            "top_logprobs": {"type": "integer", "minimum": 0, "maximum": 20},
         },
+    },
+    "/v1/completions": {
+        "type": "object",
+        "required": ["model", "prompt"],
+        "properties": {
+            "model": {"type": "string"},
+            "prompt": {"description": "text, list of texts, token ids, or list of lists of token ids"},
+            "max_tokens": {"type": "integer", "minimum": 1},
+            "n": {"type": "integer", "minimum": 1},
+            "echo": {"type": "boolean"},
+            "logprobs": {"type": "integer", "minimum": 0, "maximum": 20},
+            "stop": {"description": "string or list of strings"},
+            "stream": {"type": "boolean"},
+        },
+    },
+}
+
+_QUERIES: dict[str, dict[str, Any]] = {
+    "/v1/models": {
+        "limit": {"type": "integer", "minimum": 1, "maximum": 1000},
+        "after_id": {"type": "string"},
+        "before_id": {"type": "string"},
     },
 }
 
@@ -101,9 +130,14 @@ def openapi_document(routes: Iterable[tuple[str, set[str]]]) -> bytes:
                 "summary": _TEXT[path],
                 "responses": {"200": {"description": "Success"}, "default": {"description": "The surface's own error envelope"}},
             }
-            for place, name in _PARAMETERS.items():
-                if place in path:
-                    operation["parameters"] = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}}]
+            parameters = [
+                {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+                for place, name in _PARAMETERS.items()
+                if place in path
+            ]
+            parameters += [{"name": name, "in": "query", "schema": schema} for name, schema in _QUERIES.get(path, {}).items()]
+            if parameters:
+                operation["parameters"] = parameters
             if path in _BODIES and method == "POST":
                 operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": _BODIES[path]}}}
             operations[method.lower()] = operation

@@ -220,6 +220,8 @@ class QuietServer(uvicorn.Server):
 def options_of(settings: Settings) -> PipelineOptions:
     """The pipeline's part of the settings."""
     return PipelineOptions(
+        worker=f"{settings.engine}-0",
+        max_turns=settings.max_turns,
         rules=rules_of(strip_anthropic_preamble=settings.strip_anthropic_preamble, file=settings.stabilizer_rules),
         argument_streaming=settings.argument_streaming,
         cut_calls=settings.cut_calls,
@@ -259,7 +261,11 @@ def build_mock(settings: Settings, choice: ModelChoice) -> tuple[Model, Engine]:
     else:
         model = load_model(choice)
     rules = load_script(settings.mock_script) if settings.mock_script else ()
-    options = MockOptions(chunk_tokens=settings.mock_chunk_tokens, token_delay_ms=settings.mock_token_delay_ms)
+    options = MockOptions(
+        chunk_tokens=settings.mock_chunk_tokens,
+        token_delay_ms=settings.mock_token_delay_ms,
+        prefix_cache=settings.mock_prefix_cache,
+    )
     return model, MockEngine(model.tokenizer, model.family.frame, rules=rules, options=options)
 
 

@@ -77,7 +77,7 @@ def _place(cards: Sequence[ModelCard], name: str, model_id: str) -> int:
     for place, card in enumerate(cards):
         if card.id == model_id:
             return place
-    raise invalid(name, f"no model {model_id!r} in the list")
+    raise invalid(name, f"no model {model_id[:200]!r} in the list")
 
 
 def list_body(cards: Sequence[ModelCard], headers: Mapping[str, str], query: Mapping[str, str] | None = None) -> bytes:

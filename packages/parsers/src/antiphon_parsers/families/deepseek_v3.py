@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from antiphon_parsers.engine.named_calls import NamedCalls
 from antiphon_parsers.families.parts import TYPED, ToolPart, argument_text, offer
+from antiphon_parsers.forcing.forms import CallFormat
 from antiphon_turns import CallSegment, DetectionRule, Frame, Tool
 
 SECTION, SECTION_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
@@ -19,6 +20,7 @@ SYNTAX = NamedCalls(
     header=rf"(?=[^{{]*{re.escape(SEPARATOR)})\s*+(?:function{SEPARATOR}\s*+)?(?P<name>{_NAME})\s*+(?:{SEPARATOR}\s*+)?(?:```(?:json)?\s*+)?",
     growing=rf"\s*+(?:{_NAME})?\s*+(?:<[^\s>]*>?\s*+(?:{_NAME})?\s*+(?:<[^\s>]*>?\s*+)?`{{0,3}}(?:j|js|jso|json)?\s*+)?",
     separators=(SEPARATOR,),
+    type_word="function",
     strays=(SEPARATOR,),
     fence=("```",),
     closer=CALL_END,
@@ -59,7 +61,14 @@ TOOLS = ToolPart(
     frame=FRAME,
     markers=MARKERS,
     calls=SYNTAX,
-    call_format=None,
+    call_format=CallFormat(
+        block_open=SECTION,
+        before=f"{CALL}function{SEPARATOR}",
+        behind="\n```json\n",
+        close=f"\n```{CALL_END}",
+        between="\n",
+        block_close=SECTION_END,
+    ),
     write_call=write_call,
     write_run=write_run,
     write_tools=write_tools,
