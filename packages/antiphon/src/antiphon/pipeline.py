@@ -28,12 +28,11 @@ from antiphon.decode import TurnDecoder
 from antiphon.engines.base import Engine, Job
 from antiphon.generate import Generation
 from antiphon.model import Model
-from antiphon.prompts import Prompt, Prompts, request_size
+from antiphon.prompts import Prompt, PromptOptions, Prompts, conversation_key, request_size
 from antiphon.replay.ledger import Ledger
 from antiphon.replay.recall import Recall
 from antiphon.seals import Binding, Seals, TurnSealer
 from antiphon.serving_notes import ServingNotes
-from antiphon.stabilize import StabilizerRule
 from antiphon.tenant import ANYONE
 from antiphon.trace import TokenRecord, TokenTrace, finish_name
 from antiphon_turns import (
@@ -46,7 +45,6 @@ from antiphon_turns import (
     TurnEnd,
     TurnMetadata,
     TurnRequest,
-    UserMessage,
     ids,
 )
 from antiphon_turns.errors import ContextOverflow, WorkerUnavailable
@@ -69,7 +67,7 @@ class PipelineOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_turns: int = 0
     ledger_bytes: int = 256 << 20
     compared_bytes: int = 128 << 20
-    rules: tuple[StabilizerRule, ...] = ()
+    prompts: PromptOptions = PromptOptions()
     argument_streaming: ArgumentStreaming = "whole"
     cut_calls: CutCalls = "honest"
 
@@ -109,8 +107,8 @@ class Pipeline:
         self._cuts = CutCounts()
         self.ledger = Ledger(options.ledger_bytes)
         self._recall = Recall(model, self.ledger)
-        self._prompts = Prompts(model, options.rules, self._recall)
         self.watch = CacheWatch(model, worker=options.worker, max_bytes=options.compared_bytes)
+        self._prompts = Prompts(model, self._recall, options=options.prompts, held=self.watch.held)
         self.admission = Admission(options.max_turns)
         self.running = 0
 
@@ -134,7 +132,7 @@ class Pipeline:
 
     async def count(self, request: TurnRequest, *, tenant: str = ANYONE) -> int:
         """How many tokens the prompt of this request has. Raises RequestError."""
-        return len((await self._off_loop(self._make, request, tenant, COUNTED_TOKENS)).ids)
+        return len((await self._off_loop(self._counted, request, tenant)).ids)
 
     async def _off_loop(self, make: Callable[..., T], request: TurnRequest, *rest: object) -> T:
         """Long prompts are rendered and encoded off the event loop."""
@@ -144,12 +142,11 @@ class Pipeline:
         return make(request, *rest)
 
     def _foreseen(self, request: TurnRequest, tenant: str) -> tuple[Prompt, Foresight]:
-        prompt = self._make(request, tenant, self.model.context_length)
-        key = conversation_key(prompt.request)
-        return prompt, self.watch.foresee(prompt.request, prompt.ids, conversation=key, tenant=tenant, restored=prompt.restored)
+        prompt = self._prompts.make(request, self.sealer(tenant), tenant=tenant, limit=self.model.context_length)
+        return prompt, self.watch.foresee(prompt.request, prompt.ids, tenant=tenant, restored=prompt.restored)
 
-    def _make(self, request: TurnRequest, tenant: str, limit: int) -> Prompt:
-        return self._prompts.make(request, self.sealer(tenant), tenant=tenant, limit=limit)
+    def _counted(self, request: TurnRequest, tenant: str) -> Prompt:
+        return self._prompts.make(request, self.sealer(tenant), tenant=tenant, limit=COUNTED_TOKENS, counting=True)
 
     def new_tag(self) -> str:
         """A fresh turn tag."""
@@ -275,9 +272,3 @@ def binding_of(model: Model) -> Binding:
 def through(gate: CallGate, events: list[Event]) -> list[Event]:
     """What of a batch may reach a wire."""
     return [kept for event in events for kept in gate.push(event)]
-
-
-def conversation_key(request: TurnRequest) -> str:
-    """Session and first user text: tells a session's side requests and sub-agents from its main line."""
-    first = next((message.text[:512] for message in request.messages if isinstance(message, UserMessage)), "")
-    return f"{request.session or ''}\n{first}"
