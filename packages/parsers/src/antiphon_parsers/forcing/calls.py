@@ -211,7 +211,8 @@ class _Writer:
         token."""
         form = self._form
         certain = form.block_open + form.before
-        if tool is not None and isinstance(said(self._name(tool)), Exact):
+        if tool is not None:
+            # A name that a client wrote may spell a control token: here it is text, where an engine's grammar could not say it so.
             certain = self.start(tool)
         return certain.rstrip(" ")
 
