@@ -52,6 +52,7 @@ _TYPE_NAMES = {'"': "string", "{": "object", "[": "array", "t": "boolean", "f": 
 
 
 CALL_FORMAT = CallFormat(
+    lead=opening("response") + closing("response"),
     block_open=opening("tools"),
     before='<|open|>call tool="',
     behind='" index="',
