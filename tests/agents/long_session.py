@@ -2,7 +2,7 @@
 
 usage: long_session.py script CLIENT             the mock engine's rules, JSON lines
        long_session.py prompt ASKED FOLDER       one thing the user says; FOLDER is the client's working folder
-       long_session.py check CLIENT FOLDER       exit status 1, with a reason, where a file is not byte for byte what it should be
+       long_session.py check FOLDER              exit status 1, with a reason, where a file is not byte for byte what it should be
 
 CLIENT is claude, codex or openclaw. The first thing asked, `work`, takes seven turns:
 
@@ -56,18 +56,22 @@ EDITED = MARKUP.replace(PLACE, ADDED)
 DIGEST = hashlib.sha256(EDITED.encode()).hexdigest()
 FILES = {"alpha.txt": "alpha\n", "beta.txt": "beta\n", "markup.md": EDITED, "after.txt": "AFTER_42\n", "ran.txt": "TOOLRAN_42\n"}
 NEVER = ("never.txt",)
-# A request for a summary: the last user text speaks of one, and is not one.
+# A request for a summary, a client's or (Codex with a `compaction_trigger`) our server's own: the last user text speaks of one, and
+# is not one.
 _TEXT = r"(?:(?!<\|im_start\|>|LONG_SUMMARY).)*"
-SUMMARISE = rf"<\|im_start\|>user\n{_TEXT}(?i:summar){_TEXT}<\|im_start\|>assistant\n(?:<think>\n)?\Z"
+SUMMARISE = rf"<\|im_start\|>user\n{_TEXT}(?i:summar|write the notes){_TEXT}<\|im_start\|>assistant\n(?:<think>\n)?\Z"
 
 
 class Client(msgspec.Struct, frozen=True):
-    """How the model calls one client's tools. `write` and `edit` give (tool, parameters) for the markup; `summary` is the answer to
-    a request for one; `filler` is a command whose output is long enough to make the client compact, where that is how it is asked."""
+    """How the model calls one client's tools. `write` and `edit` give (tool, parameters) for the markup; `failed` is how the model
+    sees a failed call; `summary` is the answer to
+    a request for one; `filler` is a command whose output is long enough to make the client compact, where that is
+    how it is asked."""
 
     shell: Callable[[str], tuple[str, dict[str, str]]]
     write: tuple[str, dict[str, str]]
     edit: tuple[str, dict[str, str]]
+    failed: str = r"<tool_response>.*missing_42.*exited with code 3"
     summary: str = SUMMARY
     filler: str = ""
 
@@ -87,12 +91,14 @@ CLIENTS = {
         shell=lambda command: ("Bash", {"command": command}),
         write=("Write", {"file_path": r"\1/markup.md", "content": MARKUP}),
         edit=("Edit", {"file_path": r"\1/markup.md", "old_string": PLACE, "new_string": ADDED}),
+        failed=r"<tool_response>\nError: .*missing_42",  # `is_error`, as the model sees it
         summary=f"<summary>\n{SUMMARY}\n</summary>",
     ),
     "codex": Client(
         shell=lambda command: ("exec_command", {"cmd": command}),
         write=("apply_patch", patch("*** Add File: markup.md", *(f"+{line}" for line in lines_of(MARKUP)))),
         edit=("apply_patch", patch("*** Update File: markup.md", "@@", f"-{PLACE}", *(f"+{line}" for line in lines_of(ADDED)))),
+        failed=r"<tool_response>.*exited with code 3.*missing_42",
         filler="seq 1 4000",
     ),
     "openclaw": Client(
@@ -120,12 +126,13 @@ def work(client: Client) -> Iterator[tuple[str, str]]:
     first = [call(*shell(f"echo {name} > {name}.txt; echo STEP1{mark}_{MARK}")) for name, mark in (("alpha", "A"), ("beta", "B"))]
     yield r"<<dir>>(.*?)<<end>>", think("Two files, side by side.", "I write both.\n", *first)
     second = f"<think>\nNow the other.\n</think>\n\n{call(*shell(f'cat beta.txt; echo STEP2B_{MARK}'))}"
-    yield r"STEP1A_42.*STEP1B_42", think("One, then the other.", call(*shell(f"cat alpha.txt; echo STEP2A_{MARK}")), second)
-    yield r"alpha\n.*STEP2A_42.*beta\n.*STEP2B_42", think("One that is bound to fail.", call(*shell(f"ls missing_{MARK}; exit 3")))
-    yield r"missing_42", think("As expected. Now the file.", "It is full of markup.\n", call(*client.write))
+    yield r"<tool_response>.*STEP1A_42.*STEP1B_42", think("One, then the other.", call(*shell(f"cat alpha.txt; echo STEP2A_{MARK}")), second)
+    order = r"cat alpha\.txt.*Now the other\..*cat beta\.txt.*<tool_response>"  # as it was said, whatever order the client kept
+    yield rf"{order}.*alpha\n.*STEP2A_42.*beta\n.*STEP2B_42", think("One that is bound to fail.", call(*shell(f"ls missing_{MARK}; exit 3")))
+    yield client.failed, think("As expected. Now the file.", "It is full of markup.\n", call(*client.write))
     yield "", think("Now the edit.", call(*client.edit))
     yield "", think("Is it right?", call(*shell(f"sha256sum < markup.md; echo TOOLRAN_{MARK} | tee ran.txt")))
-    yield rf"{DIGEST}.*TOOLRAN_42", think("All of it came through.", LAST_WORDS)
+    yield rf"<tool_response>.*{DIGEST}.*TOOLRAN_42", think("All of it came through.", LAST_WORDS)
 
 
 def rules(client: Client) -> Iterator[dict[str, str]]:
@@ -134,6 +141,7 @@ def rules(client: Client) -> Iterator[dict[str, str]]:
     yield {"when": SUMMARISE, "say": think("I sum up.", client.summary)}
     yield {"when": r"\(\(pause\)\)(?!.*\(\(again\)\))", "say": think("I wait.", "Waiting.")}
     yield {"when": r"LONG_SUMMARY.*AFTER_42.*TOOLRAN_42", "say": think("Done.", LAST_WORDS)}
+    yield {"when": r"NOT_COMPACTED", "say": think("No summary came back.", "NO_SUMMARY")}
     go_on = call(*shell(f"echo AFTER_{MARK} | tee after.txt; echo TOOLRAN_{MARK} | tee ran.txt"))
     yield {"when": r"LONG_SUMMARY", "say": think("The summary says what is left.", go_on)}
     if client.filler:
@@ -144,8 +152,7 @@ def rules(client: Client) -> Iterator[dict[str, str]]:
     seen = ""
     turns = []
     for number, (shows, said) in enumerate(work(client)):
-        shows = shows or r"</tool_response>"
-        seen = shows if number == 0 else f"{seen}.*<tool_response>.*{shows}"
+        seen = shows if number == 0 else f"{seen}.*{shows or '<tool_response>.*</tool_response>'}"
         turns.append({"when": seen, "say": said})
     yield from reversed(turns)
     yield {"when": "", "say": think("Nothing to do.", "Untitled session")}
@@ -181,7 +188,7 @@ def main() -> int:
     if sys.argv[1] == "prompt":
         sys.stdout.write(prompt(*sys.argv[2:4]))
         return 0
-    found = list(faults(Path(sys.argv[3])))
+    found = list(faults(Path(sys.argv[2])))
     sys.stdout.write("".join(f"{fault}\n" for fault in found) or "files: byte for byte\n")
     return 1 if found else 0
 
