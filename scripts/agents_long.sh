@@ -56,10 +56,11 @@ ask() { # ask CLIENT STEP TEXT: one process of the client; all of a session shar
 
 # The inner half: runs inside the namespace, for one client.
 inside() { # inside CLIENT LOGS
-  local client=$1 logs=$2 family=${1%%[-/]*} step text started result turns failed=0
+  local client=$1 logs=$2 family=${1%%[-/]*} script=${1%%[-/]*} step text started result turns failed=0
   export W=$logs/cwd H=$logs/home TMPDIR=$logs
   mkdir -p "$W" "$H"
-  "${play[@]}" script "$family" >"$logs/script.jsonl"
+  case $client in */openai-completions) script=openclaw-chat ;; esac
+  "${play[@]}" script "$script" >"$logs/script.jsonl"
   start_server "$logs/server.txt" --mock-script "$logs/script.jsonl" --trace-tokens "$logs/tokens.jsonl" || return 1
   for step in work compact again; do
     case $step/$family in
@@ -72,6 +73,7 @@ inside() { # inside CLIENT LOGS
     : >"$logs/tokens.jsonl"
     (ask "$client" "$step" "$text") >"$logs/$step.txt" 2>&1 || result=FAIL
     turns=$(wc -l <"$logs/tokens.jsonl")
+    if [ "$step" = work ] && [ "$turns" != 7 ]; then result=FAIL; fi # a turn was asked for twice
     # Nothing runs in it; whether it compacted, the last step shows, which goes on only from a summary.
     if [ "$step" = compact ] && [ "$turns" -gt 0 ]; then result=ran; fi
     row "$client" "$step" "$result" "$turns" "$((SECONDS - started))"

@@ -4,7 +4,7 @@ usage: long_session.py script CLIENT             the mock engine's rules, JSON l
        long_session.py prompt ASKED FOLDER       one thing the user says; FOLDER is the client's working folder
        long_session.py check FOLDER              exit status 1, with a reason, where a file is not byte for byte what it should be
 
-CLIENT is claude, codex or openclaw. The first thing asked, `work`, takes seven turns:
+CLIENT is claude, codex, openclaw or openclaw-chat. The first thing asked, `work`, takes seven turns:
 
 1. two calls side by side;
 2. a call, a thought, another call;
@@ -59,14 +59,14 @@ NEVER = ("never.txt",)
 # A request for a summary, a client's or (Codex with a `compaction_trigger`) our server's own: the last user text speaks of one, and
 # is not one.
 _TEXT = r"(?:(?!<\|im_start\|>|LONG_SUMMARY).)*"
-SUMMARISE = rf"<\|im_start\|>user\n{_TEXT}(?i:summar|write the notes){_TEXT}<\|im_start\|>assistant\n(?:<think>\n)?\Z"
+SUMMARISE = rf"<\|im_start\|>user\n{_TEXT}(?i:summar|write the notes){_TEXT}(?:<\|im_start\|>system\n{_TEXT})?<\|im_start\|>assistant\n(?:<think>\n)?\Z"
 
 
 class Client(msgspec.Struct, frozen=True):
     """How the model calls one client's tools. `write` and `edit` give (tool, parameters) for the markup; `failed` is how the model
     sees a failed call; `summary` is the answer to
     a request for one; `filler` is a command whose output is long enough to make the client compact, where that is
-    how it is asked."""
+    how it is asked; `ordered`: thoughts come back between their calls, as they do on every wire but Chat."""
 
     shell: Callable[[str], tuple[str, dict[str, str]]]
     write: tuple[str, dict[str, str]]
@@ -74,6 +74,7 @@ class Client(msgspec.Struct, frozen=True):
     failed: str = r"<tool_response>.*missing_42.*exited with code 3"
     summary: str = SUMMARY
     filler: str = ""
+    ordered: bool = True
 
 
 def patch(*lines: str) -> dict[str, str]:
@@ -108,6 +109,8 @@ CLIENTS = {
     ),
 }
 
+CLIENTS["openclaw-chat"] = msgspec.structs.replace(CLIENTS["openclaw"], ordered=False)
+
 
 def call(tool: str, parameters: dict[str, str]) -> str:
     """One call in the model's grammar (qwen3_coder)."""
@@ -127,8 +130,8 @@ def work(client: Client) -> Iterator[tuple[str, str]]:
     yield r"<<dir>>(.*?)<<end>>", think("Two files, side by side.", "I write both.\n", *first)
     second = f"<think>\nNow the other.\n</think>\n\n{call(*shell(f'cat beta.txt; echo STEP2B_{MARK}'))}"
     yield r"<tool_response>.*STEP1A_42.*STEP1B_42", think("One, then the other.", call(*shell(f"cat alpha.txt; echo STEP2A_{MARK}")), second)
-    order = r"cat alpha\.txt.*Now the other\..*cat beta\.txt.*<tool_response>"  # as it was said, whatever order the client kept
-    yield rf"{order}.*alpha\n.*STEP2A_42.*beta\n.*STEP2B_42", think("One that is bound to fail.", call(*shell(f"ls missing_{MARK}; exit 3")))
+    said = r"cat alpha\.txt.*Now the other\..*cat beta\.txt.*" if client.ordered else ""  # whatever order the client kept
+    yield rf"{said}<tool_response>.*alpha\n.*STEP2A_42.*beta\n.*STEP2B_42", think("One that is bound to fail.", call(*shell(f"ls missing_{MARK}; exit 3")))
     yield client.failed, think("As expected. Now the file.", "It is full of markup.\n", call(*client.write))
     yield "", think("Now the edit.", call(*client.edit))
     yield "", think("Is it right?", call(*shell(f"sha256sum < markup.md; echo TOOLRAN_{MARK} | tee ran.txt")))
