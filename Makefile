@@ -10,10 +10,11 @@ BIN := .venv/bin
 JOBS ?= 2
 # Passed on: make serve ARGS="--http-port 8123", make test PYTEST_ARGS="-k hermes", make bench ARGS="...".
 ARGS ?=
+FUZZ_SECONDS ?= 600
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test lint fmt lock agents agents-cut agents-setup launch-check codex-profiles docs bench check check-peer forced-calls clean
+.PHONY: help install serve test lint fmt docs lock agents agents-cut agents-setup check check-peer bench launch-check codex-profiles forced-calls bench-parsers fuzz clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -42,6 +43,10 @@ fmt: ## format the code and sort the imports
 	@scripts/install.sh all
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+docs: ## write docs/parsers.md from the code and the committed cases
+	@scripts/install.sh all
+	@$(BIN)/python scripts/support_table.py
 
 lock: ## write requirements/ from what is installed in .venv
 	@scripts/install.sh all
@@ -82,10 +87,20 @@ codex-profiles: ## what Codex does with a minimal and a full catalog entry: the 
 docs: ## write the generated pages of docs/
 	@scripts/install.sh all
 	@$(BIN)/python scripts/field_table.py
+	@$(BIN)/python scripts/support_table.py
 
-forced-calls: ## 50 forced tool calls on the default model: all must fit their schema
+forced-calls: ## 50 forced tool calls on the default model, and one in every family's format: all must fit their schema
+bench-parsers: ## parser CPU of every must family next to two other servers' parsers (downloads them once, about 400 MB)
+	@scripts/install.sh all
+	@$(BIN)/python -m bench.parsers_peers $$(scripts/peer_parsers.sh) $(ARGS)
+
+fuzz: ## coverage-guided fuzzing of the parsers (FUZZ_SECONDS=600 by default)
+	@scripts/install.sh all
+	@$(BIN)/python scripts/fuzz_parsers.py --seconds $(FUZZ_SECONDS) $(ARGS)
+
 	@scripts/install.sh all
 	@$(BIN)/python scripts/forced_calls.py $(ARGS)
+	@$(BIN)/python -m pytest tests/long/test_forced_formats.py
 
 clean: ## remove the environment and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

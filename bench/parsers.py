@@ -3,19 +3,20 @@
 import json
 import random
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from antiphon_parsers import Parser, resolve
-from antiphon_turns import CallReady, Event, Opening, Tool
+from antiphon_parsers import ModelFormat, Parser, resolve
+from antiphon_parsers.registry import REASONING_PARTS, TOOL_PARTS
+from antiphon_turns import CallReady, CallSegment, Event, Opening, Tool
 from bench.measure import BenchError, middle, table
 
 FAMILIES = ("hermes", "qwen3_coder")
 SIZES = (4_096, 16_384, 65_536)
 TARGET_US = 5.0
 DELTA = 4
-_TOOL = Tool(
+TOOL = Tool(
     name="write_file",
     parameters='{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"}},"required":["path","content"]}',
 )
@@ -44,30 +45,38 @@ def source_text(characters: int) -> str:
     return "\n".join(lines)[:characters]
 
 
+def format_of(family: str) -> ModelFormat:
+    """The family with reasoning of its own where it cannot be without."""
+    messages = TOOL_PARTS[family].messages
+    reasoning = next((part.name for part in REASONING_PARTS.values() if messages is not None and part.messages == messages), None)
+    return resolve(family, reasoning)
+
+
 def call_text(family: str, content: str) -> tuple[str, str, str]:
     """One call: what stands before the long argument, the argument as the family spells it, and what follows."""
-    if family == "hermes":
-        return (
-            '<tool_call>\n{"name": "write_file", "arguments": {"path": "a.py", "content": "',
-            json.dumps(content, ensure_ascii=False)[1:-1],
-            '"}}\n</tool_call>',
-        )
-    return (
-        "<tool_call>\n<function=write_file>\n<parameter=path>\na.py\n</parameter>\n<parameter=content>\n",
-        content,
-        "\n</parameter>\n</function>\n</tool_call>",
-    )
+    write = format_of(family).writer.write
+    before, _, after = write([_call("@@")]).partition("@@")
+    text = write([_call(content)])
+    return before, text[len(before) : len(text) - len(after)], after
 
 
-def feed_seconds(family: str, content: str) -> tuple[float, int]:
-    """CPU seconds to feed the argument in deltas of 4 characters with one token id each, and the number of deltas.
-    Raises BenchError unless the call comes out whole."""
+def _call(content: str) -> CallSegment:
+    return CallSegment(TOOL.name, json.dumps({"path": "a.py", "content": content}, ensure_ascii=False))
+
+
+def in_fours(text: str) -> list[str]:
+    """The text in deltas of four characters."""
+    return [text[at : at + DELTA] for at in range(0, len(text), DELTA)]
+
+
+def feed_seconds(family: str, content: str, cut: Callable[[str], list[str]] = in_fours) -> tuple[float, int]:
+    """CPU seconds to feed the argument in deltas with one token id each, and the number of deltas. Raises BenchError unless
+    the call comes out whole."""
     before, argument, after = call_text(family, content)
-    parser = Parser(resolve(family, None).grammar, tools=[_TOOL], opening=Opening("text"), turn_tag="bench")
-    deltas = [argument[at : at + DELTA] for at in range(0, len(argument), DELTA)]
+    parser = Parser(format_of(family).grammar, tools=[TOOL], opening=Opening("text"), turn_tag="bench")
+    deltas = cut(argument)
     feed, ids = parser.feed, (1,)
-    feed(before, ids)
-    events: list[Event] = []
+    events: list[Event] = feed(before, ids)
     keep = events.extend
     started = time.process_time()
     for delta in deltas:

@@ -37,6 +37,10 @@ wanted() { # wanted MODE CUT CLIENT: goes-on, or any (goes-on or stops)
     nothing) echo goes-on && return ;;
     always) echo any && return ;;
   esac
+  case $1/$3 in
+    # Bytes of the call are out, so the response fails, the client asks the same again, and the script cuts it again.
+    incremental-*/codex/* | incremental-*/*responses*) echo any && return ;;
+  esac
   case $2/$3 in
     */claude | */claude_agent_sdk) echo goes-on && return ;; # they continue a turn that the limit has cut
     */codex/*) echo goes-on && return ;; # told that the turn has not ended

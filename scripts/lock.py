@@ -24,6 +24,7 @@ DEV = (
     "pytest-xdist",
     "hypothesis",
     "jsonschema",
+    "llguidance",
     "anthropic",
     "openai",
     "httpx",

@@ -16,9 +16,9 @@ TESTS = ROOT / "packages" / "parsers" / "tests"
 TARGET = ROOT / "docs" / "parsers.md"
 sys.path.insert(0, str(TESTS))
 
-import test_own_cases as own  # noqa: E402 - the tests' own readers and checks, so that the two cannot differ
-import test_parser_cases as handed  # noqa: E402
-from parser_harness import codes, joined, run, segments_of, tools_of  # noqa: E402
+import parser_cases as handed  # noqa: E402 - the tests' own readers and checks, so that the two cannot differ
+import test_own_cases as own  # noqa: E402
+from parser_harness import codes, joined, run, segments_of  # noqa: E402
 
 from antiphon_parsers import opening_of, resolve  # noqa: E402
 from antiphon_parsers.catalog import FormatRow, format_rows  # noqa: E402
@@ -67,19 +67,24 @@ ARCHITECTURES = {
     "Step3p7ForConditionalGeneration",
     "G": "gpt-oss gemma4 glm-dsa lfm2 lfm2moe llama4 mimo2 minimax-m2 seed_oss step35",
 }
-# What prompts were made with in the tests; where nothing stands, parser and writer are tested on text alone.
+# What prompts are made with in the tests beside the surrogate that every family has.
 PROMPTS = {
-    "hermes": "real template and tokenizer (SmolLM2: ChatML, renders no tools); surrogate with tools",
-    "qwen3_coder": "surrogate template, SmolLM2's tokenizer",
-    "glm47": "surrogate template, SmolLM2's tokenizer",
-    "glm45": "surrogate template, SmolLM2's tokenizer",
-    "minimax_m2": "surrogate template, SmolLM2's tokenizer",
-    "nemotron_deci": "surrogate template, SmolLM2's tokenizer",
-    "qwen3": "surrogate template, SmolLM2's tokenizer",
+    "hermes": "real (SmolLM2: ChatML, renders no tools) and surrogate",
+    "qwen3_coder": "surrogate, and a session",
+    "nemotron_deci": "surrogate, and a session with `qwen3_coder`",
+    "qwen3": "surrogate, and a template of Qwen3's kind",
+    **dict.fromkeys(("glm47", "glm45", "minimax_m2"), "surrogate, and a template with reasoning"),
+    **dict.fromkeys(("granite", "kimi", "minimax_append_think", "nemotron_v3", "step3p5"), "none: text alone"),
 }
-NO_PROMPT = "text only: no template, no tokenizer"
+SURROGATE = "surrogate"
+# Header, end of turn and call tags were compared by eye with the chat templates that llama.cpp publishes (models/templates).
+COMPARED = "gemma4 glm45 hy_v3 kimi_k2 kimi_k3 lfm2 minimax_m2 nemotron_deci phi4 seed_oss step3p5"
 UNVERIFIED_FRAMES = {
     "hy_v3": "the frame is that of the Hunyuan dense models; that Hy3 has the same is unconfirmed",
+    "nemotron_deci": "Nemotron Nano v2 writes the same calls in another frame, which is not followed; Super v1.5 sets calls directly "
+    "behind text, where the writer puts a line feed",
+    "step3p5": "the template sets calls directly behind text, where the writer puts a line feed",
+    "lfm2": "LFM2.5 sets no line feeds round its reasoning, the writer of `qwen3` does",
     "granite_thinking_parser": "known from the documentation; the template was not seen",
     "olmo3": "known from the documentation; that the prompt opens the reasoning is unconfirmed",
     "minimax_m3": "replay after the last user message is unconfirmed",
@@ -120,30 +125,25 @@ def _own_results() -> Iterator[Result]:
 
 
 def _handed_results() -> Iterator[Result]:
-    for case in handed.PARSER_CASES:
-        model, expect = resolve(*handed.parsers_of(case)), case["expect"]
-        opening = Opening("reasoning" if case.get("prefilled_think") else "text")
-
-        def check(events: list[Any], expect: dict[str, Any] = expect) -> None:
-            handed.check(expect, segments_of(events))
-
-        finish = "length" if expect.get("incomplete") else "stop"
-        failure = _run(model.grammar, tools_of(case["tools"]), case["text"], check, opening=opening, finish=finish)
-        yield Result(case["id"], *model.names, handed_group(case["id"]), failure)
+    for row in handed.rows("parser_cases.jsonl"):
+        parsers = (None, row["parser"]) if row["kind"] == "reasoning" else (row["parser"], row.get("reasoning_parser"))
+        case = handed.of_case(row)
+        yield Result(case.name, *resolve(*parsers).names, handed_group(case.name), _run_handed(case))
 
 
 def _report_results() -> Iterator[Result]:
-    for report in handed.REPORTS:
-        given, right = report["input"], report["right_value"]
-        model = resolve(given["parser"], given.get("reasoning_parser"))
-        expect = {"reasoning": right["reasoning"], "content": right["content"], "calls": right["tool_calls"]}
+    for row in handed.rows("field_reports.jsonl"):
+        if row["input"].get("api") == "parser":
+            case = handed.of_report(row)
+            names = resolve(row["input"]["parser"], row["input"].get("reasoning_parser")).names
+            yield Result(case.name, *names, "R", _run_handed(case))
 
-        def check(events: list[Any], expect: dict[str, Any] = expect) -> None:
-            handed.check(expect, segments_of(events))
 
-        opening = Opening(given.get("start_state", "text"))
-        failure = _run(model.grammar, tools_of(given["tools"]), given["model_output"], check, opening=opening, finish="stop")
-        yield Result(f"report {report['n']}", *model.names, "R", failure)
+def _run_handed(case: handed.Case) -> str:
+    def check(events: list[Any]) -> None:
+        handed.check(case.expect, segments_of(events))
+
+    return _run(case.grammar, case.tools, case.text, check, opening=case.opening, finish=case.finish)
 
 
 def _run(grammar: Any, tools: Any, text: str, check: Callable[[list[Any]], None], *, opening: Opening, finish: Any) -> str:
@@ -206,22 +206,24 @@ def render(found: Iterable[Result]) -> str:
         _table(("tool parser", *GROUPS), [("`hf` (declared)", *_cells("hf", by_tool["hf"]))]),
         "\n".join(f"* {note}" for note in _notes(by_tool)) + "\n",
         "## Formats\n",
-        "Every one has a grammar and a writer. Frame: what a turn begins behind. Forced: `tool_choice` can force a call.\n",
+        "Every one has a grammar and a writer. Frame: what a turn begins behind. Forced: `tool_choice` can force a call. Compared: the "
+        "tags and the frame were compared with a published chat template. Prompts: what the tests render with; a surrogate is a template "
+        "that shows the family's frame and nothing else, and a byte tokenizer with the family's control tokens.\n",
         _table(
-            ("tool parser", "also called", "frame", "forced", "known by", "prompts tested with"),
-            ((f"`{r.name}`", _names(r), _code(r.frame), "yes" if r.call_grammar else "no", r.detection, _prompt(r.name)) for r in tools),
+            ("tool parser", "also called", "frame", "compared", "forced", "known by", "prompts"),
+            map(_format_row, tools),
         ),
         "## Reasoning\n",
         _table(
-            ("reasoning parser", "also called", "cases", "past turns keep it", "thinking on / off", "known by", "prompts tested with"),
+            ("reasoning parser", "also called", "cases", "past turns keep it", "thinking on / off", "known by", "prompts"),
             (_reasoning_row(row, by_reasoning[row.name]) for row in reasoning),
         ),
         "## Architecture names\n",
         "T: listed by transformers 5.24.0; V: by vLLM 0.33.0; G: by the gguf package.\n",
         _table(("parser", "architectures"), _architecture_rows()),
         "## Not confirmed\n",
-        "No family's own chat template or tokenizer is in the repository, beside the default model's; frames, markers and switches are from "
-        "descriptions of the templates (`source` in each family file). In particular:\n",
+        "No family's own chat template or tokenizer is in the repository, beside the default model's; frames, markers and switches are "
+        "from descriptions of the templates (`source` in each family file), and from what was compared. In particular:\n",
         "\n".join(f"* `{name}`: {why}." for name, why in sorted(UNVERIFIED_FRAMES.items())) + "\n",
         "## Known to be broken\n",
         "\n".join(f"* `{result.identity}`: {result.failure}" for result in broken) + "\n" if broken else "None of the cases.\n",
@@ -263,12 +265,17 @@ def _reasoning_row(row: FormatRow, found: list[Result]) -> tuple[str, ...]:
     return (f"`{row.name}`", _names(row), cases, row.replay, _code(row.thinking), row.detection, _prompt(row.name))
 
 
+def _format_row(row: FormatRow) -> tuple[str, ...]:
+    compared, forced = ("yes" if given else "no" for given in (row.name in COMPARED.split(), row.call_grammar))
+    return (f"`{row.name}`", _names(row), _code(row.frame), compared, forced, row.detection, _prompt(row.name))
+
+
 def _names(row: FormatRow) -> str:
     return ", ".join(row.aliases) or "–"
 
 
 def _prompt(name: str) -> str:
-    return PROMPTS.get(name, NO_PROMPT)
+    return PROMPTS.get(name, SURROGATE)
 
 
 def _architecture_rows() -> Iterator[tuple[str, str]]:

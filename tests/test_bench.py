@@ -4,6 +4,7 @@ from bench.floor import floor_figure, floor_table
 from bench.frontend import frontend_figures, frontend_table
 from bench.measure import middle, table, this_machine
 from bench.parsers import parser_figures, parser_table
+from bench.parsers_peers import CUTS, FAMILIES, job, peer_figures, peer_table, verdict
 from bench.prompts import SURFACES
 from bench.server import MockServer
 from bench.ttft import agent_figures, encode_figure, plain_figures, ttft_table
@@ -16,6 +17,22 @@ def test_parser_figures_name_family_and_size() -> None:
     ]
     assert all(0 < figure.best <= figure.us_per_delta <= figure.worst for figure in figures)
     assert parser_table(figures).count("\n") == 5
+
+
+def test_every_family_is_measured_in_both_cuts_and_alone_where_no_peer_is_there() -> None:
+    figures = peer_figures(None, sizes=(64,), repeats=1)
+    assert [(figure.family, figure.cut) for figure in figures] == [(family, cut) for family in FAMILIES for cut in CUTS]
+    assert all(figure.ours > 0 and figure.peers == {} for figure in figures)
+    assert peer_table(figures).count("\n") == len(figures) + 1
+
+
+def test_peers_get_control_tokens_whole_and_their_answers_are_checked() -> None:
+    run = job("kimi_k2", "some text", CUTS["4 characters"], parser="kimi_k2", repeats=1)
+    assert all(text in run["vocab"] for text, ids in run["deltas"] if text.startswith("<|"))
+    assert "".join(text for text, _ in run["deltas"][run["head"] : -run["tail"]]) == "some text"
+    assert verdict({"us": [3.0, 1.0, 2.0], "arguments": '{"path": "a.py", "content": "x"}'}, "x") == 2.0
+    assert verdict({"us": [1.0], "arguments": '{"path": "a.py", "content": "x'}, "x") == "wrong arguments"
+    assert verdict({"error": "ValueError: no"}, "x") == "ValueError: no"
 
 
 def test_frontend_figures_for_both_surfaces_and_speeds() -> None:

@@ -14,7 +14,8 @@ import pytest
 from antiphon.engines.base import Job
 from antiphon.engines.default_model import default_model_path
 from antiphon.engines.embedded import EmbeddedEngine
-from antiphon_parsers.call_grammar import force_calls
+from antiphon_parsers.families import hermes
+from antiphon_parsers.forcing import force_calls
 from antiphon_turns import Sampling, Tool, ToolChoice
 
 pytestmark = pytest.mark.timeout(300)
@@ -73,7 +74,7 @@ def lane() -> Iterator[tuple[asyncio.Runner, EmbeddedEngine]]:
 async def forced_call(engine: EmbeddedEngine, schemas: dict[str, Any], prompt: str) -> str:
     """The call's text, prefix included; asserts that the model came to the end."""
     tools = [Tool(name=name, parameters=json.dumps(parameters)) for name, parameters in schemas.items()]
-    forced = force_calls("hermes_json", tools, ToolChoice(mode="any"), budget_tokens=BUDGET, end_token="<|im_end|>")
+    forced = force_calls(hermes.CALL_FORMAT, tools, ToolChoice(mode="any", parallel=False), budget_tokens=BUDGET, end_token="<|im_end|>")
     listed = "\n".join(f'{{"name": "{tool.name}", "parameters": {tool.parameters}}}' for tool in tools)
     head = f"<|im_start|>system\nCall one of these functions.\n{listed}<|im_end|>\n<|im_start|>user\n"
     ids = await engine.tokenize(head) + await engine.tokenize(prompt, special=False)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import functools
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +23,8 @@ from antiphon.serve import bind, build, options_of, serve_http
 from antiphon.state import open_store
 from antiphon.store_sqlite import MEMORY
 from antiphon.trace import TokenTrace
+
+sys.path.insert(0, str(Path(__file__).parent))  # makes report_harness importable by name
 
 
 class Running:

@@ -13,7 +13,8 @@ import pytest
 from antiphon.engines.base import Chunk, Job
 from antiphon.engines.default_model import default_model_path
 from antiphon.engines.embedded import EmbeddedEngine
-from antiphon_parsers.call_grammar import force_calls
+from antiphon_parsers.families import hermes
+from antiphon_parsers.forcing import force_calls
 from antiphon_turns import Sampling, Tool, ToolChoice
 from antiphon_turns.errors import ConfigError, WorkerError, WorkerProtocolError, WorkerUnavailable
 
@@ -226,8 +227,8 @@ FORCED: list[tuple[str, dict[str, Any], str | None]] = [
 def test_a_forced_call_is_valid_whole_and_ends_the_turn(bench: Bench, case: tuple[str, dict[str, Any], str | None]) -> None:
     _, schemas, name = case
     tools = [Tool(name=key, parameters=json.dumps(schema)) for key, schema in schemas.items()]
-    choice = ToolChoice(mode="named", name=name) if name else ToolChoice(mode="any")
-    forced = force_calls("hermes_json", tools, choice, budget_tokens=160, end_token="<|im_end|>")
+    choice = ToolChoice(mode="named", name=name, parallel=False) if name else ToolChoice(mode="any", parallel=False)
+    forced = force_calls(hermes.CALL_FORMAT, tools, choice, budget_tokens=160, end_token="<|im_end|>")
     prompt = f"<|im_start|>system\nCall one of: {', '.join(schemas)}.<|im_end|>\n{HELLO}{forced.prefix}"
     room = 160 - len(bench.ids(forced.prefix))
     chunks = bench.generate(job(bench.ids(prompt), room, grammar=forced.grammar))

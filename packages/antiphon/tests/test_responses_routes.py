@@ -1,11 +1,13 @@
 """Responses over HTTP: turns, chains, what is kept and for whom, background runs, compaction, counting."""
 
+import asyncio
 import json
 import threading
 import time
 
 import pytest
 
+from antiphon.background import BackgroundRuns, Run
 from antiphon_turns import ids
 
 MODEL = "antiphon-mock"
@@ -248,6 +250,32 @@ def test_cancel_ends_a_background_response(serve_mock):
     follower.join(10)
     assert "response.created" in followed[0]
     assert "response.completed" not in followed[0]
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_run_that_is_stopped_before_its_first_step_has_an_end(wanted):
+    class Projector:
+        final = None
+
+        def snapshot(self, status=None):
+            return f"{status}".encode()
+
+        def fail_events(self, error):
+            self.final = error.code
+            return [b"failed"]
+
+        def ended(self, body):
+            self.final = body
+
+    async def main():
+        projector, runs = Projector(), BackgroundRuns()
+        run = Run("resp_1", "t", projector)
+        runs.start(run, asyncio.sleep(60))
+        await (runs.cancel(run) if wanted else runs.drain(0))
+        assert [batch async for batch in run.follow()] == ([] if wanted else [[b"failed"]])
+        return projector.final
+
+    assert asyncio.run(main()) == (b"cancelled" if wanted else "worker_unavailable")
 
 
 def test_only_background_responses_can_be_cancelled_or_followed(serve_mock):

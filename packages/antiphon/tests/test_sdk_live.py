@@ -14,7 +14,7 @@ from antiphon.serve import build
 from antiphon_turns import CallSegment, ReasoningSegment, TextSegment, ids
 
 MODEL = "antiphon-mock"
-TURNS = 100
+TURNS = 200
 BASH = {"type": "object", "properties": {"command": {"type": "string"}, "limit": {"type": "integer"}}, "required": ["command"]}
 NOW = {"type": "object", "properties": {}}
 TOOLS = [{"name": "Bash", "input_schema": BASH}, {"name": "now", "input_schema": NOW}]
@@ -203,6 +203,42 @@ def test_chat(served):
             assert (said.get("content") or "") == joined(turn, TextSegment), turn.rule
             calls = [(call["function"]["name"], json.loads(call["function"]["arguments"])) for call in said.get("tool_calls") or []]
             assert calls == [tuple(block[1:]) for block in expected_content(turn) if block[0] == "tool_use"], turn.rule
+
+
+RESPONSES_TOOLS = [{"type": "function", "name": tool["name"], "parameters": tool["input_schema"]} for tool in TOOLS]
+ITEM = {
+    "reasoning": lambda item: ("thinking", (item.get("summary") or item["content"])[0]["text"]),
+    "message": lambda item: ("text", item["content"][0]["text"]),
+    "function_call": lambda item: ("tool_use", item["name"], json.loads(item["arguments"])),
+}
+
+
+def normal_response(body):
+    """A response with its own ids and times taken out; items keep their order and their segment index."""
+    text = json.dumps({name: value for name, value in body.items() if name != "created_at"})
+    tag = body["id"].removeprefix("resp_")
+    cleaned = json.loads(text.replace(tag, "TAG"))
+    for item in cleaned["output"]:
+        if "encrypted_content" in item:
+            item["encrypted_content"] = item["encrypted_content"].rpartition(".")[0]
+    return filled(cleaned)
+
+
+def test_responses(served):
+    server, turns = served
+    with openai.OpenAI(api_key="x", base_url=server.url + "/v1", max_retries=0) as client:
+        for turn in turns:
+            asked = {"model": MODEL, "store": False, "tools": RESPONSES_TOOLS, "input": turn.prompt}
+            events = list(client.responses.create(**asked, stream=True))
+            assert [event.sequence_number for event in events] == list(range(len(events))), turn.rule
+            last = events[-1].response.to_dict()
+            done = [event.item.to_dict() for event in events if event.type == "response.output_item.done"]
+            assert done == last["output"], turn.rule
+            body = server.http.post("/v1/responses", json=asked).json()
+            assert normal_response(last) == normal_response(body), turn.rule
+            assert [ITEM[item["type"]](item) for item in body["output"]] == expected_content(turn), turn.rule
+            assert body["status"] == ("incomplete" if turn.cut else "completed"), turn.rule
+            assert client.responses.create(**asked).output_text == joined(turn, TextSegment), turn.rule
 
 
 def joined(turn, kind):

@@ -8,15 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from antiphon_parsers.call_grammar import Forced, force_calls
-from antiphon_parsers.number_lark import integer_regex, number_regex
-from antiphon_parsers.schema_cost import least, most, shares
-from antiphon_parsers.schema_lark import Lark, ValueLowering, unanchored, without
-from antiphon_parsers.schema_shape import Anything, Choice, Listing, Literals, Mapping, Number, Text, arguments_shape
+from antiphon_parsers.families import hermes, qwen3_coder
+from antiphon_parsers.forcing import CallFormat, Forced, force_calls
+from antiphon_parsers.forcing.cost import least, most, shares
+from antiphon_parsers.forcing.nodes import Exact, Rules, Run
+from antiphon_parsers.forcing.numbers import integer_regex, number_regex
+from antiphon_parsers.forcing.pattern_reader import Unreadable, found_in, read
+from antiphon_parsers.forcing.patterns import regex_text
+from antiphon_parsers.forcing.schema_reader import arguments_shape
+from antiphon_parsers.forcing.shapes import Anything, Choice, Listing, Literals, Mapping, Number, Text
+from antiphon_parsers.forcing.values import ValueLowering
 from antiphon_turns import Tool, ToolChoice
 
-ANY = ToolChoice(mode="any")
-WORDS = ("</parameter", "</function", "</tool_call", "<parameter=", "<function=", "<tool_call>")
+ANY = ToolChoice(mode="any", parallel=False)
+HERMES, QWEN = hermes.CALL_FORMAT, qwen3_coder.CALL_FORMAT
 
 
 def schema(*required: str, **properties: Any) -> dict[str, Any]:
@@ -33,47 +38,47 @@ NOW = tool("now", schema())
 
 def bounds(grammar: str) -> list[int]:
     """The upper bounds of the repetitions of strings in a grammar."""
-    return [int(high) for high in re.findall(r"\)\{\d+,(\d+)\}/ &", grammar)]
+    return [int(high) for high in re.findall(r"\)\{\d+,(\d+)\}/ & /\(\(", grammar)]
 
 
 def named(name: str) -> ToolChoice:
-    return ToolChoice(mode="named", name=name)
+    return ToolChoice(mode="named", name=name, parallel=False)
 
 
 @pytest.mark.parametrize(
     ("call_format", "tools", "choice", "prefix", "start"),
     [
-        ("hermes_json", [NOW], ANY, '<tool_call>\n{"name": "now", "arguments":', 'start: " " '),
-        ("hermes_json", [NOW, WEATHER], named("get_weather"), '<tool_call>\n{"name": "get_weather", "arguments":', 'start: " " '),
-        ("hermes_json", [NOW, WEATHER], ANY, '<tool_call>\n{"name":', r'start: ( " \"now\", \"arguments\": " '),
-        ("qwen3_xml", [NOW], ANY, "<tool_call>\n<function=now>\n", 'start: "</function>\\n</tool_call>"'),
-        ("qwen3_xml", [NOW, WEATHER], ANY, "<tool_call>\n<function=", 'start: ( "now>\\n" "</function>'),
+        (HERMES, [NOW], ANY, '<tool_call>\n{"name": "now", "arguments":', 'start: " {}}'),
+        (HERMES, [NOW, WEATHER], named("get_weather"), '<tool_call>\n{"name": "get_weather", "arguments":', 'start: " {'),
+        (HERMES, [NOW, WEATHER], ANY, '<tool_call>\n{"name":', "start: r"),
+        (QWEN, [NOW], ANY, "<tool_call>\n<function=now>\n", 'start: "</function>\\n</tool_call>"'),
+        (QWEN, [NOW, WEATHER], ANY, "<tool_call>\n<function=", "start: r"),
     ],
 )
-def test_the_prefix_is_what_is_certain(call_format: Any, tools: list[Tool], choice: ToolChoice, prefix: str, start: str) -> None:
+def test_the_prefix_is_what_is_certain(call_format: CallFormat, tools: list[Tool], choice: ToolChoice, prefix: str, start: str) -> None:
     forced = force_calls(call_format, tools, choice, budget_tokens=200)
     assert forced.prefix == prefix
     assert forced.grammar.startswith("%llguidance {}\n" + start)
 
 
 def test_an_end_token_closes_the_turn() -> None:
-    grammar = force_calls("hermes_json", [NOW], ANY, budget_tokens=99, end_token="<|im_end|>").grammar
-    assert grammar.splitlines()[1].endswith('"}\\n</tool_call>" <|im_end|>')
+    grammar = force_calls(HERMES, [NOW], ANY, budget_tokens=99, end_token="<|im_end|>").grammar
+    assert grammar.splitlines()[1].endswith('}\\n</tool_call>" <|im_end|>')
 
 
 def test_no_tool_is_the_callers_error() -> None:
     with pytest.raises(ValueError, match="no tool"):
-        force_calls("hermes_json", [NOW], named("other"), budget_tokens=99)
+        force_calls(HERMES, [NOW], named("other"), budget_tokens=99)
 
 
 def test_names_with_json_and_lark_characters_are_quoted() -> None:
-    forced = force_calls("hermes_json", [tool('a"b\\c', schema()), NOW], ANY, budget_tokens=99)
-    quoted = json.dumps(' "a\\"b\\\\c", "arguments": ')
+    forced = force_calls(HERMES, [tool('a"b\\c', schema()), NOW], ANY, budget_tokens=99)
+    quoted = json.dumps(' "a\\"b\\\\c", "arguments": ')[:-1]
     assert quoted in forced.grammar
 
 
-@pytest.mark.parametrize("call_format", ["hermes_json", "qwen3_xml"])
-def test_a_large_budget_leaves_room_for_a_large_file(call_format: Any) -> None:
+@pytest.mark.parametrize("call_format", [HERMES, QWEN])
+def test_a_large_budget_leaves_room_for_a_large_file(call_format: CallFormat) -> None:
     write = tool("write_file", schema("path", "content", path={"type": "string"}, content={"type": "string"}))
     sizes = bounds(force_calls(call_format, [write], ANY, budget_tokens=32_000).grammar)
     assert max(sizes) >= 20_000
@@ -84,7 +89,7 @@ def test_a_large_budget_leaves_room_for_a_large_file(call_format: Any) -> None:
 def test_strings_keep_within_the_budget(budget: int) -> None:
     names = [f"s{k}" for k in range(5)]
     grammar = force_calls(
-        "hermes_json", [tool("t", schema(*names, **{name: {"type": "string"} for name in names}))], ANY, budget_tokens=budget
+        HERMES, [tool("t", schema(*names, **{name: {"type": "string"} for name in names}))], ANY, budget_tokens=budget
     ).grammar
     ordinary, big = min(bounds(grammar)), max(bounds(grammar))
     assert ordinary >= 1
@@ -92,10 +97,10 @@ def test_strings_keep_within_the_budget(budget: int) -> None:
 
 
 def test_optional_arguments_may_be_skipped_and_required_ones_not() -> None:
-    lines = force_calls("hermes_json", [WEATHER], ANY, budget_tokens=99).grammar.splitlines()
-    (after_city,) = [line for line in lines if '", \\"unit\\": "' in line]
-    assert after_city.endswith('| "}"')
-    assert not any(line.endswith('"{" "}"') for line in lines)
+    grammar = force_calls(HERMES, [WEATHER], ANY, budget_tokens=99).grammar
+    (after_city,) = [line for line in grammar.splitlines() if '", \\"unit\\": "' in line and "| " in line]
+    assert after_city.endswith('| "}}\\n</tool_call>"')
+    assert '"{}' not in grammar
 
 
 SHAPES: list[tuple[Any, Any]] = [
@@ -118,7 +123,7 @@ SHAPES: list[tuple[Any, Any]] = [
     ({"type": "object", "additionalProperties": {"type": "integer"}}, Mapping((), Number("integer"))),
     ({"type": "object", "properties": {}}, Mapping()),
     ({"type": "string", "pattern": "(?=a)b"}, Text()),
-    ({"type": "string", "pattern": "^[a-z]+$"}, Text(pattern="^[a-z]+$")),
+    ({"type": "string", "pattern": "^[a-z]+$"}, Text(tree=read("[a-z]+"))),
     ({}, Anything()),
     (True, Anything()),
     ({"type": "nonsense"}, Anything()),
@@ -148,7 +153,7 @@ def test_recursion_ends_where_the_schema_allows_it() -> None:
 
 def test_branching_recursion_stays_small() -> None:
     node = schema(**{f"k{n}": {"$ref": "#/$defs/N"} for n in range(8)})
-    forced = force_calls("hermes_json", [tool("t", node | {"$defs": {"N": node}})], ANY, budget_tokens=4000)
+    forced = force_calls(HERMES, [tool("t", node | {"$defs": {"N": node}})], ANY, budget_tokens=4000)
     assert len(forced.grammar) < 200_000
 
 
@@ -194,8 +199,8 @@ WILD = st.recursive(
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.dictionaries(st.sampled_from(KEYWORDS), WILD, max_size=5), st.integers(0, 3000), st.sampled_from(["hermes_json", "qwen3_xml"]))
-def test_no_schema_is_an_error(wild: dict[str, Any], budget: int, call_format: Any) -> None:
+@given(st.dictionaries(st.sampled_from(KEYWORDS), WILD, max_size=5), st.integers(0, 3000), st.sampled_from([HERMES, QWEN]))
+def test_no_schema_is_an_error(wild: dict[str, Any], budget: int, call_format: CallFormat) -> None:
     forced = force_calls(call_format, [tool("t", wild), NOW], ANY, budget_tokens=budget)
     names = set(re.findall(r"^([rTs]\d+)(?:\[.*?\])?: ", forced.grammar, re.M))
     unquoted = re.sub(r'"(?:[^"\\]|\\.)*"|/(?:[^/\\]|\\.)+/|%json .*', "", forced.grammar)
@@ -232,27 +237,31 @@ def test_multiples_are_listed() -> None:
     assert [n for n in range(100) if pattern.fullmatch(str(n))] == [10, 15, 20, 25, 30]
 
 
-@settings(max_examples=300, deadline=None)
-@given(
-    st.lists(st.sampled_from([*WORDS, "<", "</", "<p", "<para", "</div>", "x", "\n", "=", "parameter=", "/function"]), max_size=6).map(
-        "".join
-    )
+@pytest.mark.parametrize(
+    ("pattern", "inside", "outside"),
+    [
+        ("^a+$", ["a", "aa"], ["", "ab"]),
+        ("a/b", ["a/b", "xa/by"], ["ab"]),
+        ("^x", ["x", "xy"], ["yx"]),
+        ("x\\$", ["x$", "ax$b"], ["x"]),
+        ("^a|b$", ["a", "b", "az", "zb"], ["za"]),
+        (r"^\d{2}-\w?[^a-c\n]$", ["12-xd", "12-é"], ["1-d", "12-a"]),
+        (r"^(?:a|\u00e9){1,2}[\]-]$", ["a]", "éa-"], ["a"]),
+        (r"^[\^.]\.*?$", ["^", "...", "^.."], ["a"]),
+    ],
 )
-def test_bare_values_hold_no_structure(text: str) -> None:
-    matches = re.fullmatch(without(WORDS).replace(r"\/", "/"), text) is not None
-    assert matches == (not any(word in text for word in WORDS))
+def test_patterns_are_found(pattern: str, inside: list[str], outside: list[str]) -> None:
+    rust = re.compile(re.sub(r"\\u\{([0-9A-F]+)\}", lambda code: re.escape(chr(int(code[1], 16))), regex_text(found_in(pattern))))
+    assert [text for text in inside if not rust.fullmatch(text) or not re.search(pattern, text)] == []
+    assert [text for text in outside if rust.fullmatch(text)] == []
 
 
 @pytest.mark.parametrize(
-    ("pattern", "texts"),
-    [("^a+$", ["a", "aa"]), ("a/b", ["a/b", "xa/by"]), ("^x", ["x", "xy"]), ("x\\$", ["x$", "ax$b"]), ("^a|b$", ["a", "b"])],
+    "pattern", ["(?=a)", "a$b", "*a", "a{20000}", r"\p{L}", r"\bx", "(a", "[b-a]", "[[:alpha:]]", r"\ud800", "a++", "(?i)a"]
 )
-def test_patterns_are_unanchored(pattern: str, texts: list[str]) -> None:
-    body = unanchored(pattern)
-    assert body.startswith("/") and body.endswith("/")
-    for text in texts:
-        assert re.fullmatch(body[1:-1].replace(r"\/", "/"), text)
-        assert re.search(pattern, text)
+def test_patterns_that_dialects_read_differently_are_refused(pattern: str) -> None:
+    with pytest.raises(Unreadable):
+        found_in(pattern)
 
 
 @settings(max_examples=200, deadline=None)
@@ -265,14 +274,15 @@ def test_shares_never_exceed_the_room_nor_the_claims(room: int, claims: list[tup
 
 def test_a_small_room_drops_optional_members() -> None:
     shape = arguments_shape(schema("a", a={"type": "string"}, b={"type": "string", "format": "uuid"}))
-    lark = Lark()
-    start = ValueLowering(lark).value(shape, 30)
-    assert "a" in lark.text(start) and '"b' not in lark.text(start).replace('\\"b', '"b')
+    rules = Rules()
+    ValueLowering(rules).value(shape, 30)
+    written = "".join(part.text for body in rules.bodies if isinstance(body, Run) for part in body.parts if isinstance(part, Exact))
+    assert '"a"' in written and '"b"' not in written
     assert most(shape) > 30 > least(shape)
 
 
 def test_equal_requests_give_equal_grammars() -> None:
-    first, second = (force_calls("qwen3_xml", [WEATHER, NOW], ANY, budget_tokens=500) for _ in range(2))
+    first, second = (force_calls(QWEN, [WEATHER, NOW], ANY, budget_tokens=500) for _ in range(2))
     assert isinstance(first, Forced) and first == second
 
 

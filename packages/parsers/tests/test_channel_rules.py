@@ -82,7 +82,8 @@ HARMONY_RULES: dict[str, Rule] = {
     "header without message": ("a <|channel|> b <|end|>c", [("text", "a  b "), ("text", "c")], STRAY),
     "header never ends": ("a<|constrain|>" + "b" * 300, [("text", "a" + "b" * 300)], STRAY),
     "cut header": ("a<|start|>assistant<|channel|>fin", [("text", "a")], []),
-    "cut recipient": ("a<|start|>assistant<|channel|>commentary to=functions.run", [("text", "a"), done("", status="truncated")], CUT),
+    "cut recipient": ("a<|start|>assistant<|channel|>commentary to=functions.run ", [("text", "a"), done("", status="truncated")], CUT),
+    "cut in the recipient": ("a<|start|>assistant<|channel|>commentary to=functions.run", [("text", "a")], CUT),
     "cut arguments": (H_CALL + '{"cmd": "a', [done('{"cmd": "a', status="truncated")], CUT),
 }
 

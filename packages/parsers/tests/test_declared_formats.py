@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parser_harness import joined, random_cut, run, segments_of, tools_of
+from parser_harness import TAG, joined, random_cut, restored, run, segments_of, tools_of
 
-from antiphon_parsers import ModelFormat, declare, opening_of, resolve
+from antiphon_parsers import ModelFormat, Parser, declare, opening_of, resolve
 from antiphon_parsers.declared.patterns import growing, read_pattern, regex, sample
 from antiphon_turns import CallSegment, Opening, ReasoningSegment, Segment, TextSegment
 from antiphon_turns.errors import ConfigError
@@ -236,6 +236,21 @@ def test_any_cut_gives_the_same_turn(name: str, data: st.DataObject, finish: Any
         events, other = run(model.grammar, TOOLS, pieces, opening=opening, finish=finish)
         assert joined(events) == joined(whole)
         assert other.incomplete == reader.incomplete
+
+
+@pytest.mark.parametrize("name", MODELS)
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), finish=FINISHES, seed=st.integers(0, 10**6))
+def test_a_snapshot_changes_nothing_of_what_follows(name: str, data: st.DataObject, finish: Any, seed: int) -> None:
+    grammar = MODELS[name].grammar
+    soup = "".join(data.draw(st.lists(st.sampled_from(pieces_of(MODELS[name])), max_size=12)))
+    opening = Opening(data.draw(st.sampled_from(["text", "reasoning"])))
+    kept, copied = (Parser(grammar, tools=TOOLS, opening=opening, turn_tag=TAG) for _ in range(2))
+    for number, piece in enumerate(random_cut(soup, seed)):
+        copied = restored(copied, grammar, TOOLS, binary=number % 2 > 0)
+        assert copied.feed(piece) == kept.feed(piece)
+    copied = restored(copied, grammar, TOOLS, binary=True)
+    assert copied.finish(finish) == kept.finish(finish)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from parser_harness import codes, cuts, joined, run, segments_of, tools_of
+from parser_harness import TAG, codes, cuts, joined, restored, run, segments_of, tools_of
 
-from antiphon_parsers import ModelFormat, declare, opening_of, resolve
+from antiphon_parsers import ModelFormat, Parser, declare, opening_of, resolve
 from antiphon_turns import Assembler, Opening, stop_reason
 
 FOLDER = Path(__file__).parent / "cases"
@@ -49,6 +49,18 @@ def check_segment(got: dict[str, Any], wanted: dict[str, Any]) -> None:
     else:
         assert "arguments" not in got
         assert got["text"] == wanted.get("raw", got["text"])
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case["id"].startswith(("deepseek_v4.B7", "lfm2.", "harmony.B1"))], ids=lambda c: c["id"]
+)
+def test_a_snapshot_at_every_character_changes_nothing(case: dict[str, Any]) -> None:
+    model, tools = format_of(case), TOOLS[case["tools"]]
+    kept, copied = (Parser(model.grammar, tools=tools, opening=Opening(case["opening"]), turn_tag=TAG) for _ in range(2))
+    for char in case["text"]:
+        copied = restored(copied, model.grammar, tools, binary=True)
+        assert copied.feed(char) == kept.feed(char)
+    assert copied.finish(case.get("finish", "stop")) == kept.finish(case.get("finish", "stop"))
 
 
 def test_every_identifier_is_used_once() -> None:

@@ -6,18 +6,13 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from parser_formats import OWN_PIECES, PIECES, TOOLS
 from parser_harness import joined, random_cut, run, segments_of, tools_of
 
 from antiphon_parsers import ModelFormat, resolve
 from antiphon_parsers.registry import REASONING_PARTS, TOOL_PARTS
 from antiphon_turns import CallSegment, Opening, ReasoningSegment, Segment, TextSegment
 
-TOOLS = tools_of(
-    [
-        {"name": "run", "parameters": {"type": "object", "properties": {"cmd": {"type": "string"}, "n": {"type": "integer"}}}},
-        {"name": "run_all", "parameters": {"type": "object", "properties": {"opt": {"type": ["string", "null"]}, "any": {}}}},
-    ]
-)
 # Families beside the first two: tool and reasoning parser.
 FAMILIES = {
     "glm47": ("glm47", "glm47"),
@@ -51,7 +46,6 @@ FORMATS = [
 ]
 IDS = ["+".join(str(name) for name in model.names) for model in FORMATS]
 
-M3 = "]<]minimax[>["
 # Families whose arguments are JSON.
 JSON_FAMILIES = {
     "kimi_k2": "kimi_k2",
@@ -70,71 +64,6 @@ ALL = [*FORMATS, *JSON_FORMATS[1:], *(resolve(None, name) for name in REASONING_
 
 def test_every_family_is_listed() -> None:
     assert {model.names[0] for model in ALL} == {*TOOL_PARTS, None}
-
-
-def pieces_of(model: ModelFormat) -> list[str]:
-    """What a family's output is made of: its markers, its own calls in fragments, and bits of JSON and prose."""
-    calls, reasoning = model.grammar.calls, model.grammar.reasoning
-    markers = [*calls.openers, *calls.closers] if calls else ["<tool_call>"]
-    markers += [reasoning.opener, reasoning.closer] if reasoning else []
-    block = model.writer.write([CallSegment("run", '{"cmd": "x", "n": 12}'), CallSegment("run_all", "{}")])
-    ends = sorted({block.find(marker) + len(marker) for marker in (*markers, "{", "}", "run", '"x"') if marker in block} | {len(block)})
-    fragments = [block[start:end] for start in (0, *ends) for end in ends if start < end]
-    return [
-        *(*markers, *markers, *fragments, block, block.replace("run", "other")),
-        *('{"name": "run", "arguments": {', '"cmd": "', '"{\\"cmd\\": 1}"', "True", "1.10", "[ARGS]", "[CALL_ID]", "```"),
-        *("{", "}", "[", "]", ",", ";", ":", '"', "'", "\\", "\n", "\n\n", " ", "a", "text ", "é", "\u2028", "<", "<|", "[T", "function"),
-        *(marker[: len(marker) // 2] for marker in markers),
-    ]
-
-
-PIECES = [
-    *("<think>", "</think>", "<tool_call>", "</tool_call>", "<function=", "</function>", "<parameter=", "</parameter>"),
-    *("<function=run>", "<function=run_all>", "<function=other>", "<parameter=cmd>", "<parameter=n>", "<parameter=opt>"),
-    *("<function=run>\n<parameter=cmd>\n", "\n</parameter>\n</function>\n</tool_call>", "\n</parameter>\n<parameter=n>\n"),
-    *('{"name": "run", "arguments": {', '{"arguments": {"cmd": "x"}, "name": "run"}', '"name": "run"', '"arguments": {}', '"cmd": "'),
-    *("{'name': 'run', 'arguments': {'cmd': '", '{"name": "run", "arguments": "{', '\\"cmd\\": 1}"', "True", "None", "null", "1.10", "12"),
-    *("{", "}", "[", "]", ",", ":", '"', "'", "\\", "\\u12", "\\ud83d", "\\ude00", "\\x4"),
-    *("\n", "\n\n", " ", "\t", "<", "</", ">", "=", "a"),
-    *("<|start|>assistant", "<|start|>", "<|channel|>", "analysis", "commentary", "final", " to=functions.run", "<|message|>", "<|end|>"),
-    *("<|channel|>commentary to=functions.run <|constrain|>json<|message|>{", "<|call|>", "<|return|>", "<|constrain|>json"),
-    *("<|tool_call>", "call:", "run{", "<|tool_call>call:run{cmd:", '<|"|>', "<tool_call|>", "n:1", "<|channel>thought\n", "<channel|>"),
-    *('<|open|>call tool="run" index="1"<|sep|>', '<|open|>argument key="cmd" type="string"<|sep|>', "<|close|>argument<|sep|>"),
-    *('<|open|>argument key="n" type="number"<|sep|>', "<|open|>", "<|close|>", "call", "<|sep|>", "<|close|>call<|sep|>"),
-    *('<|open|>json type="object"<|sep|>', "<|open|>tools<|sep|>", "<|close|>think<|sep|>", "<|open|>response<|sep|>"),
-    *(M3 + "<tool_call>", M3 + '<invoke name="run">', M3 + "<cmd>", M3 + "</cmd>", M3 + "<n>", M3 + "</n>", M3 + "<item>", M3 + "</item>"),
-    *("[run(cmd='", "[run(", "run_all(opt=", "n=12", "')", ")]", ")", "(", "<|python_start|>", "<|python_end|>", ", run(n=1)"),
-    *("<function_calls>", "</function_calls>", "\nrun(n=1)", "<|tool_call_start|>", "<|tool_call_end|>", "[run(any={'a': [1"),
-    *(M3 + "</invoke>", M3 + "</tool_call>", M3, "<mm:think>", "</mm:think>", '<invoke name="', "<any>", M3 + "<opt>"),
-    *("t", "text ", "é", "\U0001f600", "\u2028", "\x00", "<tool", "_call>", "</par", "ameter>", "<|im_end|>"),
-]
-PAIRS = ["<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "<tool_call>run", "<tool_call>run_all\n", "<tool_call>other"]
-PAIRS += ["<arg_key>cmd</arg_key><arg_value>", "<arg_key>n</arg_key>\n<arg_value>", "<arg_key>z</arg_key>", "</arg_value></tool_call>"]
-INVOKES = ["<invoke name=", '<invoke name="run">', "<invoke name='run_all'>", '<invoke name="other">', "</invoke>", "</parameter>"]
-INVOKES += ["<parameter name=", '<parameter name="cmd">', "<parameter name=n>", '<parameter name="opt">']
-INVOKES += ["</parameter>\n</invoke>\n", "<minimax:tool_call>", "</minimax:tool_call>", '{"cmd": "x", "n": 1}', "<minimax:"]
-
-
-def dsml(block: str, space: str = "") -> list[str]:
-    """The pieces of one DSML version, some with other bars."""
-    tagged = ["<invoke name=", '<invoke name="run">\n', '<invoke name="run_all">', '<invoke name="other">', "</invoke>", "</parameter>"]
-    tagged += ['<parameter name="cmd" string="true">', '<parameter name="n" string="false">', '<parameter name="opt">']
-    tagged += [f"<{block}>", f"</{block}>", '<parameter name="any" string="true', "</parameter>\n</invoke>\n"]
-    marked = [piece.replace("</", "\0").replace("<", f"<｜DSML｜{space}").replace("\0", f"</｜DSML｜{space}") for piece in tagged]
-    return [*marked, *(piece.replace("｜", "|") for piece in marked[:4]), "<｜DSML", "｜", '{"cmd": "x"}', '{"n": ']
-
-
-OWN_PIECES = {
-    "glm47": PAIRS,
-    "glm45": PAIRS,
-    "minimax_m2": INVOKES,
-    "deepseek_v4": [*dsml("tool_calls"), "<｜DSML｜tool>"],
-    "deepseek_v3_2": dsml("function_calls"),
-    "deepseek_v41": dsml("calls", " "),
-    "seed_oss": ["<seed:tool_call>", "</seed:tool_call>", "<seed:think>", "</seed:think>", "<parameter=cmd>a</parameter>"],
-    "mimo": ["<parameter=cmd>", "<parameter=cmd>a</parameter>\n"],
-    "hy_v3": [*PAIRS, "<tool_calls>", "</tool_calls>", "<tool_sep>", "<tool_calls:opensource>", "<tool_call>run<tool_sep>\n"],
-}
 
 
 def soups(model: ModelFormat) -> st.SearchStrategy[str]:
@@ -156,7 +85,7 @@ MIXED = st.sampled_from(FORMATS).flatmap(mixed)
 FINISHES = st.sampled_from(["stop", "length", "cancelled", "error"])
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(MIXED, FINISHES, st.integers(0, 10**6), st.data())
 def test_any_cut_gives_the_same_turn(mix: tuple[ModelFormat, str, Opening], finish: Any, seed: int, data: st.DataObject) -> None:
     model, soup, opening = mix
@@ -168,23 +97,7 @@ def test_any_cut_gives_the_same_turn(mix: tuple[ModelFormat, str, Opening], fini
         assert other.incomplete == reader.incomplete
 
 
-@pytest.mark.parametrize("model", ALL, ids=lambda model: "+".join(map(str, model.names)))
-@settings(max_examples=60, deadline=None)
-@given(data=st.data(), finish=FINISHES, seed=st.integers(0, 10**6))
-def test_any_cut_of_a_family_gives_the_same_turn(model: ModelFormat, data: st.DataObject, finish: Any, seed: int) -> None:
-    soups = st.lists(st.sampled_from(pieces_of(model)), max_size=16).map("".join)
-    soup, opening = data.draw(soups), Opening(data.draw(st.sampled_from(["text", "reasoning"])))
-    if data.draw(st.booleans()):
-        opening = Opening("rendered", data.draw(soups))
-    at = data.draw(st.integers(0, len(soup)))
-    whole, reader = run(model.grammar, TOOLS, [soup], opening=opening, finish=finish)
-    for pieces in (list(soup), random_cut(soup, seed), [soup[:at], soup[at:]]):
-        events, other = run(model.grammar, TOOLS, pieces, opening=opening, finish=finish)
-        assert joined(events) == joined(whole)
-        assert other.incomplete == reader.incomplete
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.text(max_size=200), openings(FORMATS[0]))
 def test_nothing_raises_and_plain_text_is_kept(text: str, opening: Opening) -> None:
     for model in FORMATS:
@@ -270,14 +183,14 @@ SELF_TYPED = [("hermes", "qwen3"), ("harmony", "gpt_oss"), ("gemma4", "gemma4"),
 
 
 @pytest.mark.parametrize("names", SELF_TYPED, ids=lambda names: "+".join(names))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(segments=turns(st.dictionaries(WORDS, JSON, max_size=4), reasoning=True))
 def test_a_family_reads_what_it_writes(names: tuple[str, str], segments: tuple[Segment, ...]) -> None:
     assert read_back(resolve(*names), segments, TOOLS) == wanted(segments)
 
 
 @pytest.mark.parametrize("model", JSON_FORMATS, ids=lambda model: model.names[0])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_json_families_read_what_they_write(model: ModelFormat, data: st.DataObject) -> None:
     reasoning = model.grammar.reasoning is not None
@@ -321,28 +234,28 @@ TAGGED = {"qwen3_coder": ("qwen3_coder", "qwen3"), **FAMILIES}
 
 
 @pytest.mark.parametrize("name", TAGGED)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(segments=turns(STRINGS_ONLY, reasoning=True))
 def test_untyped_families_read_the_strings_they_write(name: str, segments: tuple[Segment, ...]) -> None:
     assert read_back(resolve(*TAGGED[name]), segments, ()) == wanted(segments)
 
 
 @pytest.mark.parametrize("name", TAGGED)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(segments=turns(TYPED, reasoning=False))
 def test_untyped_families_read_the_types_they_write(name: str, segments: tuple[Segment, ...]) -> None:
     assert read_back(resolve(TAGGED[name][0], None), segments, TYPED_TOOLS) == wanted(segments)
 
 
 @pytest.mark.parametrize("name", ["deepseek_v4", "deepseek_v3_2", "deepseek_v41"])
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(segments=turns(st.dictionaries(KEYS, JSON, max_size=4), reasoning=True))
 def test_typed_families_need_no_schema(name: str, segments: tuple[Segment, ...]) -> None:
     assert read_back(resolve(*TAGGED[name]), segments, ()) == wanted(segments)
 
 
 @pytest.mark.parametrize("names", [("pythonic", None), ("llama4_pythonic", None), ("olmo3", "qwen3"), ("lfm2", "qwen3")])
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(segments=turns(st.dictionaries(KEYS, JSON, max_size=4), reasoning=False))
 def test_python_calls_are_read_as_they_are_written(names: tuple[str, str | None], segments: tuple[Segment, ...]) -> None:
     assert read_back(resolve(*names), segments, TYPED_TOOLS) == wanted(segments)
@@ -374,7 +287,7 @@ NESTED_SCHEMA = {
 NESTED_TOOLS = tools_of([{"name": name, "parameters": NESTED_SCHEMA} for name in ("run", "run_all", "other.tool-1")])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(turns(NESTED_TYPES, reasoning=True))
 def test_minimax_m3_reads_the_types_it_writes(segments: tuple[Segment, ...]) -> None:
     assert read_back(resolve("minimax_m3", "minimax_m3"), segments, NESTED_TOOLS) == wanted(segments)

@@ -6,29 +6,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parser_formats import FAMILIES, format_id
 from parser_harness import TAG, tools_of
 
-from antiphon_parsers import Parser, resolve
-from antiphon_parsers.engine import attribute_calls, json_body
-from antiphon_parsers.engine.closing import AfterBody, Unreadable
-from antiphon_parsers.engine.cursor import Cursor
-from antiphon_parsers.engine.element_calls import ElementBody, ElementHeader, TextElement, TreeElement
-from antiphon_parsers.engine.json_calls import Envelope
-from antiphon_parsers.engine.json_list import AfterItem, ListEnd
+from antiphon_parsers import ModelFormat, Parser, resolve
+from antiphon_parsers.engine.cursor import Cursor, MarkerSet
 from antiphon_parsers.engine.lenient import LenientJson
-from antiphon_parsers.engine.listed_calls import ListedEnd, ListedHeader
-from antiphon_parsers.engine.message_calls import MessageHeader
-from antiphon_parsers.engine.named_calls import AfterArguments, Header
-from antiphon_parsers.engine.named_calls import Between as BetweenNamed
-from antiphon_parsers.engine.named_calls import Body as NamedBody
-from antiphon_parsers.engine.noted_body import NotedBody
-from antiphon_parsers.engine.noted_calls import NotedHeader
-from antiphon_parsers.engine.prose import Prose
-from antiphon_parsers.engine.tag_calls import Between, CallTag, JsonBody
-from antiphon_parsers.engine.tag_calls import Body as TagBody
-from antiphon_parsers.engine.tag_calls import Value as TagValue
-from antiphon_parsers.engine.xml_calls import Body, FunctionTag, Value
-from antiphon_turns import Anomaly, Opening, SegmentDelta
+from antiphon_parsers.engine.record import RECORDS
+from antiphon_parsers.engine.state import State
+from antiphon_turns import Anomaly, CallSegment, Opening, SegmentDelta
 
 TOOLS = tools_of(
     [
@@ -40,15 +26,11 @@ TOOLS = tools_of(
 M3 = "]<]minimax[>["
 
 
-MORE_STATES = (
-    *(json_body.JsonBody, MessageHeader, NotedHeader, NotedBody, ListedHeader, ListedEnd),
-    *(attribute_calls.CallTag, attribute_calls.TagBody, attribute_calls.TagValue, ElementHeader, ElementBody, TextElement, TreeElement),
-)
-NAMED_STATES = (Header, NamedBody, AfterArguments, BetweenNamed, AfterItem, ListEnd)
+STATES = tuple(cls for cls in RECORDS.values() if issubclass(cls, State) and cls is not State)
 
 
 class Work:
-    """Counts what the machine does: characters copied within the cursor, and state steps."""
+    """Counts what the machine does: characters copied within the cursor or looked at by the short way, and state steps."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
@@ -64,8 +46,7 @@ class Work:
 
         monkeypatch.setattr(Cursor, "push", counted_push)
         monkeypatch.setattr(Cursor, "unread", counted_unread)
-        tags = (CallTag, Between, TagBody, TagValue, JsonBody)
-        for state in (Prose, Envelope, FunctionTag, Body, Value, AfterBody, Unreadable, *tags, *MORE_STATES, *NAMED_STATES):
+        for state in STATES:
             self._count_steps(state, monkeypatch)
 
     def _count_steps(self, state: type, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,6 +57,14 @@ class Work:
             return advance(*arguments)
 
         monkeypatch.setattr(state, "advance", counted_advance)
+        plain = state.plain  # type: ignore[attr-defined]
+
+        def counted_plain(machine: Any, text: str, out: Any) -> str | None:
+            work.count += len(text)
+            return plain(machine, text, out)
+
+        work = self
+        monkeypatch.setattr(state, "plain", counted_plain)
 
 
 H_OPEN = '<tool_call>\n{"name": "run", "arguments": '
@@ -163,6 +152,72 @@ def test_work_is_linear(name: str, size: int, monkeypatch: pytest.MonkeyPatch) -
         parser.finish("stop")
         counts.append(work.count)
     assert counts[1] <= 2.2 * counts[0] + 200, counts
+
+
+def inputs_of(model: ModelFormat, size: int) -> dict[str, str]:
+    """Texts of about `size` characters that are hard for a machine that reads anything twice."""
+    write = model.writer.write
+    before, _, after = write([CallSegment("run", '{"cmd": "@@"}')]).partition("@@")
+    block = write([CallSegment("run", '{"cmd": "x"}')])
+    openers = model.grammar.calls.openers if model.grammar.calls else ()
+    nested = write([CallSegment("run_all", '{"any": [1]}')])
+
+    def many(unit: str) -> str:
+        return unit * (size // len(unit))
+
+    prefixes = {f"prefix of {opener}": many(opener[:-1]) for opener in openers if len(opener) > 1}
+    in_value = {f"prefix of {marker} in a value": before + many(marker[:-1]) + after for marker in model.family.markers[-3:]}
+    return {
+        "argument": before + many("words of a line, ") + after,
+        "held value": write([CallSegment("run", '{"n": 1}')]).replace("1", many("1"), 1),
+        "lone <": many("<"),
+        "lone < in a value": before + many("<") + after,
+        "nested": nested.replace("[1]", many("[")),
+        "calls": many(block),
+        "openers": many(openers[0]),
+        "text between calls": many(block + "\nSome text.\n"),
+        **prefixes,
+        **in_value,
+    }
+
+
+def work_of(model: ModelFormat, text: str, size: int, work: Work) -> int:
+    """What the machine does for a text in deltas of `size` characters."""
+    work.count = 0
+    parser = Parser(model.grammar, tools=TOOLS, opening=Opening("text"), turn_tag=TAG)
+    for at in range(0, len(text), size):
+        parser.feed(text[at : at + size])
+    parser.finish("stop")
+    return work.count
+
+
+@pytest.mark.parametrize("size", [1, 4], ids=["chars", "fours"])
+@pytest.mark.parametrize("model", FAMILIES, ids=format_id)
+def test_doubling_any_input_at_most_doubles_the_work(model: ModelFormat, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = Work(monkeypatch)
+    short, long = inputs_of(model, 1_500), inputs_of(model, 3_000)
+    for name, text in short.items():
+        first, second = (work_of(model, each, size, work) for each in (text, long[name]))
+        assert second <= 2.2 * first + 200, (name, first, second)
+
+
+def test_the_count_sees_text_that_is_read_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MarkerSet, "held_from", lambda markers, text, at: at)
+    work = Work(monkeypatch)
+    first, second = (work_of(FAMILIES[0], "<" * size, 4, work) for size in (1_500, 3_000))
+    assert second > 3 * first
+
+
+@pytest.mark.parametrize("model", FAMILIES, ids=format_id)
+def test_large_inputs_take_work_in_proportion(model: ModelFormat, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An argument of one megabyte, ten thousand lone `<`, a thousand calls: at most so many steps and characters a character."""
+    work = Work(monkeypatch)
+    write = model.writer.write
+    argument = write([CallSegment("run", '{"cmd": "@@"}')]).replace("@@", "words of a line, " * 61_681)
+    assert work_of(model, argument, 4_096, work) <= 4 * len(argument)
+    assert work_of(model, "<" * 10_000, 4, work) <= 4 * 10_000
+    calls = write([CallSegment("run", '{"cmd": "x"}')]) * 1_000
+    assert work_of(model, calls, 64, work) <= 4 * len(calls)
 
 
 LONGEST_MARKER = len("<|tool_call_argument_begin|>")

@@ -10,10 +10,10 @@ EXAMPLES = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", README, re.DO
 
 
 def test_every_example_shows_its_output() -> None:
-    assert len(EXAMPLES) == README.count("```python") == 2
+    assert len(EXAMPLES) == README.count("```python") == 3
 
 
-@pytest.mark.parametrize(("code", "output"), EXAMPLES, ids=["parser", "stream"])
+@pytest.mark.parametrize(("code", "output"), EXAMPLES, ids=["parser", "stream", "forced"])
 def test_an_example_runs(code: str, output: str, capsys: pytest.CaptureFixture[str]) -> None:
     exec(code, {})
     assert capsys.readouterr().out == output

@@ -7,6 +7,7 @@ import pytest
 import antiphon_parsers
 from antiphon_parsers import adapt, detect, opening_of, resolve
 from antiphon_parsers.arguments import members, one_line
+from antiphon_parsers.families import qwen3_coder
 from antiphon_parsers.registry import TOOL_PARTS
 from antiphon_turns import CallSegment, ReasoningSegment, TextSegment, Tool, ToolMessage
 from antiphon_turns.errors import ConfigError
@@ -73,7 +74,7 @@ def test_unknown_names_are_errors_that_name_near_ones() -> None:
 
 def test_format_parts() -> None:
     model = resolve("qwen3_coder", "qwen3")
-    assert model.call_format == "qwen3_xml"
+    assert model.call_format == qwen3_coder.CALL_FORMAT
     assert model.grammar.reasoning_close == "\n</think>\n\n"
     assert model.family.frame.stop_tokens == ("<|im_end|>", "<|endoftext|>")
     assert model.family.replay.keep == "after_last_user"

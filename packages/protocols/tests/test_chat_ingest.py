@@ -187,7 +187,7 @@ def test_what_clients_send_unasked_is_accepted() -> None:
     assert request.turn.stream
     assert request.turn.session == "K"
     assert request.turn.template_kwargs == {"enable_thinking": False}
-    assert request.turn.ignored == ("made_up",)
+    assert request.turn.ignored == ("verbosity", "made_up")
 
 
 def test_a_request_may_ask_for_dispatch_events_and_streamed_arguments() -> None:
@@ -200,18 +200,12 @@ def test_a_request_may_ask_for_dispatch_events_and_streamed_arguments() -> None:
 UNSUPPORTED: list[tuple[str, Any]] = [
     ("functions", [{"name": "f"}]),
     ("function_call", "auto"),
-    ("logprobs", True),
-    ("top_logprobs", 3),
     ("logit_bias", {"5": 1}),
     ("audio", {"voice": "x"}),
     ("moderation", {"model": "x"}),
     ("web_search_options", {"user_location": None}),
     ("chat_template", "{{ x }}"),
-    ("n", 2),
-    ("n", 0),
     ("modalities", ["text", "audio"]),
-    ("response_format", {"type": "json_object"}),
-    ("response_format", {"type": "json_schema", "json_schema": {"name": "x"}}),
 ]
 
 
@@ -241,6 +235,12 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (bad_message(role="tool", tool_call_id="c", content=IMAGE), "messages.1.content.1", "'image_url'"),
     (bad_message(role="assistant", tool_calls=[{"id": "c", "type": "custom", "custom": {}}]), "messages.1.tool_calls.0", "'custom'"),
     (bad_message(role="assistant", tool_calls=[{"function": {}}]), "messages.1.tool_calls.0.function.name", "Field required"),
+    ({"response_format": {"type": "grammar"}}, "response_format.type", "'grammar'"),
+    ({"response_format": {"type": "json_schema"}}, "response_format.json_schema", "Field required"),
+    ({"response_format": {"type": "json_schema", "json_schema": {"schema": []}}}, "response_format.json_schema.schema", "object"),
+    ({"n": 0}, "n", "greater than 0"),
+    ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "between 0 and 20"),
+    ({"top_logprobs": 2}, "top_logprobs", "logprobs"),
     ({"max_tokens": 0}, "max_tokens", "greater than 0"),
     ({"max_completion_tokens": -5}, "max_completion_tokens", "greater than 0"),
     ({"temperature": 2.5}, "temperature", "between 0 and 2"),

@@ -13,7 +13,9 @@ from antiphon_turns import (
     AssistantMessage,
     CallSegment,
     Message,
+    OutputFormat,
     ReasoningSegment,
+    ReplayWish,
     SystemMessage,
     TextSegment,
     Thinking,
@@ -214,7 +216,10 @@ def test_what_clients_send_unasked_is_accepted() -> None:
     assert request.display == "omitted"
     assert request.betas == ("a-1", "b-2")
     assert request.turn.session == "S"
-    assert request.turn.ignored == ("made_up", "bad??name", "output_config.format")
+    assert request.manages_context
+    assert request.turn.replay == ReplayWish(turns="all")
+    assert request.turn.output == OutputFormat(schema="{}")
+    assert request.turn.ignored == ("made_up", "bad??name")
 
 
 def test_sampling_and_stream() -> None:
@@ -306,8 +311,10 @@ def test_bad_input_is_refused_with_its_path(fields: dict[str, Any], param: str, 
     assert messages.error_response(error, "req_1").status == 400
 
 
-@pytest.mark.parametrize("kind", ["image", "document", "search_result", "server_tool_use", "container_upload"])
-@pytest.mark.parametrize("place", ["message", "result"])
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [("image", "message"), ("document", "message"), ("container_upload", "message"), ("container_upload", "result")],
+)
 def test_a_block_that_cannot_be_honoured_is_refused_by_name_and_path(kind: str, place: str) -> None:
     block = {"type": kind, "source": {"type": "base64", "data": "x"}}
     content = [text("a"), result("c", [block]) if place == "result" else block]

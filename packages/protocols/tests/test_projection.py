@@ -59,7 +59,7 @@ MESSAGES_GOLDEN = """\
 event: message_start
 data: {"type":"message_start","message":{"id":"msg_tag","type":"message","role":"assistant","model":"m","content":[],\
 "stop_reason":null,"stop_sequence":null,\
-"usage":{"input_tokens":10,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0}}}
+"usage":{"input_tokens":10,"output_tokens":0}}}
 
 event: content_block_start
 data: {"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}
@@ -117,7 +117,8 @@ data: {"type":"content_block_stop","index":4}
 
 event: message_delta
 data: {"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},\
-"usage":{"input_tokens":6,"cache_creation_input_tokens":0,"cache_read_input_tokens":4,"output_tokens":7}}
+"usage":{"input_tokens":6,"cache_creation_input_tokens":0,"cache_read_input_tokens":4,"output_tokens":7,\
+"output_tokens_details":{"thinking_tokens":2}}}
 
 event: message_stop
 data: {"type":"message_stop"}
@@ -286,13 +287,21 @@ def test_a_turn_that_did_not_end_has_no_ending_on_the_wire(reason: StopReason) -
             projector.body()
 
 
-@pytest.mark.parametrize(("cached", "read"), [(None, 0), (0, 0), (10, 10)])
-def test_messages_usage_is_a_partition_of_the_prompt(cached: int | None, read: int) -> None:
+@pytest.mark.parametrize(
+    ("cached", "shown"),
+    [
+        (None, {"input_tokens": 1000}),
+        (0, {"input_tokens": 1000, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}),
+        (960, {"input_tokens": 40, "cache_read_input_tokens": 960, "cache_creation_input_tokens": 0}),
+    ],
+)
+def test_messages_usage_is_a_partition_of_the_prompt(cached: int | None, shown: dict[str, int]) -> None:
+    """Report 70. What is not known is left out, not null and not zero."""
     projector = messages.Projector()
-    stream(projector, [TurnStart("tag", "m", 10), TurnEnd("end_turn", Usage(prompt_tokens=10, cached_tokens=cached))])
+    counted = Usage(prompt_tokens=1000, cached_tokens=cached, output_tokens=7, reasoning_tokens=3)
+    stream(projector, [TurnStart("tag", "m", 1000), TurnEnd("end_turn", counted)])
     usage = json.loads(projector.body())["usage"]
-    assert usage["cache_read_input_tokens"] == read
-    assert usage["input_tokens"] + usage["cache_read_input_tokens"] + usage["cache_creation_input_tokens"] == 10
+    assert usage == {**shown, "output_tokens": 7, "output_tokens_details": {"thinking_tokens": 3}}
 
 
 def test_chat_usage_says_nothing_of_a_cache_it_does_not_know() -> None:

@@ -19,13 +19,17 @@ from antiphon_turns import (
     FinishReason,
     OrderChecker,
     ReasoningSegment,
+    SampledLogprob,
     Segment,
     SegmentDelta,
     SegmentEnd,
     SegmentStart,
     TextSegment,
+    TokenLogprob,
+    TokenLogprobs,
     Tool,
     TurnEnd,
+    TurnMetadata,
     TurnStart,
     Usage,
     stop_reason,
@@ -100,14 +104,30 @@ gates = st.tuples(st.sampled_from(["whole", "incremental"]), st.sampled_from(["h
 
 
 def gated(events: list[Event], gate: tuple[Any, Any]) -> list[Event]:
-    """The events as a projector gets them, checked again: indices stay dense, readiness stays last."""
+    """The events as a projector gets them, checked again: indices stay dense, readiness stays last. With all that may stand anywhere."""
     call_gate = CallGate(TOOLS, streaming=gate[0], cut=gate[1])
     passed = [out for event in events for out in call_gate.push(event)]
     checker = OrderChecker(poisoned=gate[0] == "incremental")
     for event in passed:
         checker.push(event)
     checker.finish()
-    return passed
+    beside = [TurnMetadata(worker="w"), TurnMetadata(ttft_seconds=0.5)]
+    return [passed[0], *beside, *(out for event in passed[1:] for out in _with_probabilities(event))]
+
+
+def _with_probabilities(event: Event) -> list[Event]:
+    """Made-up ones before every delta; a projector takes those of visible text only if they are wanted."""
+    if not isinstance(event, SegmentDelta):
+        return [event]
+    token = TokenLogprob(event.text, -0.5, event.text.encode())
+    return [TokenLogprobs((SampledLogprob(token, (token,)),)), event]
+
+
+def without_nvext(body: bytes) -> bytes:
+    """What the SDKs do not know rides on events they pass over, so only the whole body shows it."""
+    value = json.loads(body)
+    assert value.pop("nvext") == {"worker": "w", "timing": {"ttft_ms": 500.0}}
+    return json.dumps(value).encode()
 
 
 def transport(stream: bytes, body: bytes) -> httpx2.Client:
@@ -121,12 +141,12 @@ def transport(stream: bytes, body: bytes) -> httpx2.Client:
     return httpx2.Client(transport=httpx2.MockTransport(answer))
 
 
-@settings(max_examples=100, deadline=None)
-@given(turns(), gates)
-def test_the_anthropic_sdk_folds_the_stream_into_the_body(events: list[Event], gate: tuple[Any, Any]) -> None:
-    projector = messages.Projector()
+@settings(max_examples=200, deadline=None)
+@given(turns(), gates, st.sampled_from(["text", "carrier"]))
+def test_the_anthropic_sdk_folds_the_stream_into_the_body(events: list[Event], gate: tuple[Any, Any], reasoning: Any) -> None:
+    projector = messages.Projector(messages.Options(reasoning=reasoning, fields=frozenset({"worker", "timing"})))
     stream = b"".join(projector.push(event) + projector.keepalive() for event in gated(events, gate))
-    body = projector.body()
+    body = without_nvext(projector.body())
     with transport(stream, body) as http, anthropic.Anthropic(api_key="x", base_url="http://test", http_client=http) as client:
         request: dict[str, Any] = {"model": "model", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]}
         with client.messages.stream(**request) as live:
@@ -137,14 +157,22 @@ def test_the_anthropic_sdk_folds_the_stream_into_the_body(events: list[Event], g
     assert {key: value for key, value in folded.items() if value is not None or key in json.loads(body)} == json.loads(body)
 
 
-@settings(max_examples=100, deadline=None)
-@given(turns(), gates, st.sampled_from(["plain", "dispatch"]))
-def test_the_openai_sdk_folds_the_stream_into_the_body(events: list[Event], gate: tuple[Any, Any], events_beside: str) -> None:
-    dispatch = events_beside == "dispatch"
-    options = chat.Options(created=1, include_usage=True, tool_dispatch=dispatch, reasoning_dispatch=dispatch)
+@settings(max_examples=200, deadline=None)
+@given(turns(), gates, st.sets(st.sampled_from(["dispatch", "mirror", "logprobs"])))
+def test_the_openai_sdk_folds_the_stream_into_the_body(events: list[Event], gate: tuple[Any, Any], wishes: set[str]) -> None:
+    dispatch = "dispatch" in wishes
+    options = chat.Options(
+        created=1,
+        include_usage=True,
+        tool_dispatch=dispatch,
+        reasoning_dispatch=dispatch,
+        mirror_reasoning="mirror" in wishes,
+        logprobs="logprobs" in wishes,
+        fields=frozenset({"worker", "timing"}),
+    )
     projector = chat.Projector(options)
     stream = b"".join(projector.push(event) + projector.keepalive() for event in gated(events, gate))
-    body = projector.body()
+    body = without_nvext(projector.body())
     with transport(stream, body) as http, openai.OpenAI(api_key="x", base_url="http://test", http_client=http) as client:
         request: dict[str, Any] = {"model": "model", "messages": [{"role": "user", "content": "hi"}]}
         state = ChatCompletionStreamState()
@@ -158,3 +186,15 @@ def test_the_openai_sdk_folds_the_stream_into_the_body(events: list[Event], gate
         call.pop("index")
         call["function"].pop("parsed_arguments")
     assert folded == unary
+
+
+def test_the_beta_sdk_folds_the_report_of_context_edits() -> None:
+    projector = messages.Projector(messages.Options(manages_context=True))
+    events: list[Event] = [TurnStart(TAG, "model", 20), *_segment(("text", ["hi"]), []), TurnEnd("end_turn", Usage(prompt_tokens=20))]
+    stream = b"".join(map(projector.push, events))
+    body = projector.body()
+    with transport(stream, body) as http, anthropic.Anthropic(api_key="x", base_url="http://test", http_client=http) as client:
+        request: dict[str, Any] = {"model": "model", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]}
+        with client.beta.messages.stream(**request) as live:
+            folded = live.get_final_message().to_dict()
+    assert folded["context_management"] == json.loads(body)["context_management"] == {"applied_edits": []}

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from antiphon.auth import guarded
 from antiphon.catalog import CatalogRoutes, build_catalog
 from antiphon.config import Settings
 from antiphon.http import ClientGone, headers_of, read_body, send_response
@@ -21,10 +22,10 @@ from antiphon.responses import Responses
 from antiphon.responses_route import PATH as RESPONSES
 from antiphon.responses_route import ResponsesRoutes
 from antiphon.responses_socket import ResponsesSocket
-from antiphon.surfaces import Surface, chat_surface, messages_surface, responses_envelope
+from antiphon.surfaces import Surface, chat_surface, completions_surface, messages_surface, responses_envelope
 from antiphon.turn_route import FAULT, TurnRoute
 from antiphon.usage_scale import UsageScale, scaled
-from antiphon_protocols import messages
+from antiphon_protocols import ErrorResponse, messages
 from antiphon_turns.errors import AntiphonError, InternalError, MethodNotAllowed, NotFound
 
 log = logging.getLogger("antiphon")
@@ -35,7 +36,10 @@ JSON = {"content-type": "application/json"}
 def build_app(pipeline: Pipeline, settings: Settings, *, created: int, responses: Responses | None = None) -> ASGIApp:
     """The ASGI application. `created` is the unix time the model was loaded at. Without `responses` nothing of that surface is kept."""
     chat = chat_surface(
-        tool_dispatch=settings.enable_streaming_tool_dispatch, reasoning_dispatch=settings.enable_streaming_reasoning_dispatch
+        tool_dispatch=settings.enable_streaming_tool_dispatch,
+        reasoning_dispatch=settings.enable_streaming_reasoning_dispatch,
+        reasoning_fields=settings.chat_reasoning,
+        max_choices=settings.max_choices,
     )
     scale = UsageScale(settings.reported_context_length or pipeline.model.context_length, pipeline.model.context_length)
     anthropic = messages_surface() if settings.reported_context_length is None else scaled(messages_surface(), scale)
@@ -44,7 +48,11 @@ def build_app(pipeline: Pipeline, settings: Settings, *, created: int, responses
     catalog = CatalogRoutes(build_catalog(pipeline.model, settings, created=created), meta.refuse)
     openai = ResponsesRoutes(responses or Responses(pipeline, store=None), responses_envelope(), **limits)
     socket = ResponsesSocket(openai.responses, enabled=settings.enable_websocket, **limits)
-    turns: dict[str, ASGIApp] = {"/v1/chat/completions": TurnRoute(pipeline, chat, **limits), RESPONSES: openai.create}
+    turns: dict[str, ASGIApp] = {
+        "/v1/chat/completions": TurnRoute(pipeline, chat, **limits),
+        "/v1/completions": TurnRoute(pipeline, completions_surface(max_choices=settings.max_choices), **limits),
+        RESPONSES: openai.create,
+    }
     routes = [
         Route(RESPONSES, socket, methods=["GET"]),
         *openai.routes(),
@@ -68,7 +76,7 @@ def build_app(pipeline: Pipeline, settings: Settings, *, created: int, responses
     app = Starlette(routes=routes, exception_handlers={HTTPException: meta.http_error, Exception: meta.fault})
     # A redirect would answer an agent's POST with an empty body, and few clients send it a second time.
     app.router.redirect_slashes = False
-    return direct(turns, {RESPONSES: socket}, app)
+    return guarded(direct(turns, {RESPONSES: socket}, app), settings.api_key, refuse=meta.spell)
 
 
 def direct(turns: Mapping[str, ASGIApp], sockets: Mapping[str, ASGIApp], rest: ASGIApp) -> ASGIApp:
@@ -158,10 +166,13 @@ class MetaRoutes:
         """A fault of ours in the same envelope; the log has the details."""
         return self.refuse(request, InternalError(FAULT))
 
+    def spell(self, path: str, headers: Mapping[str, str], error: AntiphonError) -> ErrorResponse:
+        """An error in the envelope of the surface the path belongs to."""
+        return self._surfaces[envelope_of(path, headers)].error(error, f"req_{self._pipeline.new_tag()}")
+
     def refuse(self, request: Request, error: AntiphonError) -> Response:
-        """The error in the envelope of the surface that the caller speaks."""
-        surface = self._surfaces[envelope_of(request.url.path, request.headers)]
-        status, headers, body = surface.error(error, f"req_{self._pipeline.new_tag()}")
+        """The same as a response."""
+        status, headers, body = self.spell(request.url.path, request.headers, error)
         return Response(body, status_code=status, headers=headers)
 
 

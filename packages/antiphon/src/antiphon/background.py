@@ -7,10 +7,11 @@ follow from any of them, as often as it likes, also after the end while the run 
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Literal, Protocol
+from collections.abc import AsyncGenerator, Coroutine
+from typing import Any, Literal, Protocol
 
 from antiphon.http import printable
+from antiphon.turn_route import FAULT
 from antiphon_turns.errors import AntiphonError, InternalError, RateLimited, WorkerUnavailable
 
 log = logging.getLogger("antiphon")
@@ -19,7 +20,6 @@ MAX_RUNNING = 256
 # Ended runs stay for clients that follow late; what they take, in bytes of events, is bounded.
 REMEMBERED_BYTES = 64 * 1024 * 1024
 RETRY_SECONDS = 5.0
-FAULT = "the server hit a fault of its own; its log has the details"
 
 
 class RunProjector(Protocol):
@@ -123,10 +123,12 @@ class BackgroundRuns:
         if self.running >= MAX_RUNNING:
             raise RateLimited(f"{MAX_RUNNING} background responses are running; wait for one to end", retry_after=RETRY_SECONDS)
 
-    def start(self, run: Run, work: Callable[[Run], Awaitable[None]]) -> None:
-        """Runs `work` on a task of its own; whatever it raises ends the run as failed, a cancellation as cancelled."""
+    def start(self, run: Run, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Gives `work` a task of its own, and returns that; whatever it raises ends the run as failed, a cancellation as cancelled."""
         self._runs[run.response_id] = run
-        run.task = asyncio.create_task(self._guard(run, work), name=run.response_id)
+        run.task = task = asyncio.create_task(work, name=run.response_id)
+        task.add_done_callback(lambda done: self._ended(run, done))
+        return task
 
     async def cancel(self, run: Run) -> None:
         """Stops a run and waits until it has ended; one that has ended already stays as it is."""
@@ -147,23 +149,19 @@ class BackgroundRuns:
         if late:
             await asyncio.wait(late)
 
-    async def _guard(self, run: Run, work: Callable[[Run], Awaitable[None]]) -> None:
-        cancelled = False
-        try:
-            await work(run)
-        except asyncio.CancelledError:
-            cancelled = run.cancel_wanted
-            if not cancelled:
-                run.fail(WorkerUnavailable("the server stopped before this response had ended"))
-        except AntiphonError as error:
+    def _ended(self, run: Run, task: "asyncio.Task[None]") -> None:
+        """Gives a run the end that its task came to; a task that was cancelled before its first step had no other chance."""
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled() and not run.cancel_wanted:
+            run.fail(WorkerUnavailable("the server stopped before this response had ended"))
+        elif isinstance(error, AntiphonError):
             log.warning("background %s: %s", run.response_id, printable(error.message))
             run.fail(error)
-        except Exception:  # a seam like that of a route: the run's followers need an end
-            log.exception("background %s failed", run.response_id)
+        elif error is not None:
+            log.error("background %s failed", run.response_id, exc_info=error)
             run.fail(InternalError(FAULT))
-        finally:
-            run.end(cancelled=cancelled)
-            self._trim()
+        run.end(cancelled=task.cancelled() and run.cancel_wanted)
+        self._trim()
 
     def _trim(self) -> None:
         """Forgets the runs that ended first, beyond what may be remembered."""

@@ -73,6 +73,11 @@ class Settings(Struct, frozen=True, kw_only=True):
         bool, Meta(description="Serve Responses over WebSocket too; without it upgrades get a 426.", extra=HTTP)
     ] = True
     max_body_bytes: Annotated[int, Meta(description="Larger request bodies get a 413.", ge=1024, extra=HTTP)] = 32 * 1024 * 1024
+    max_turns: Annotated[int, Meta(description="Turns taken at once; more are told to come back. 0: no limit.", ge=0, extra=HTTP)] = 256
+    max_choices: Annotated[int, Meta(description="Most choices (n) of one Chat or Completions request.", ge=1, extra=HTTP)] = 16
+    api_key: Annotated[
+        str | None, Meta(description="Key that clients must send (x-api-key or Bearer); better set in the environment.", extra=HTTP)
+    ] = None
     keepalive_seconds: Annotated[float, Meta(description="Silence on a stream before a keep-alive leaves.", ge=0.1, extra=HTTP)] = 10.0
 
     strip_anthropic_preamble: Annotated[
@@ -84,6 +89,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     enable_streaming_reasoning_dispatch: Annotated[
         bool, Meta(description="Chat: a typed side event at the end of a reasoning block.", extra=PARSING)
     ] = False
+    chat_reasoning: Annotated[
+        Literal["reasoning_content", "both"],
+        Meta(description="Chat: the key of reasoning; both adds the key `reasoning`.", extra=PARSING),
+    ] = "reasoning_content"
     tool_call_parser: Annotated[
         str | None,
         Meta(description="Family of tool calls. Default: read from the template.", extra={**PARSING, "alias": "--dyn-tool-call-parser"}),

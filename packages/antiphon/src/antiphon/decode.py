@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from antiphon.logprobs import LogprobAligner
 from antiphon.model import Model
+from antiphon.plain_text import PlainText
 from antiphon_parsers import Parser
 from antiphon_tokenizers import Detokenizer
 from antiphon_turns import (
@@ -14,6 +16,7 @@ from antiphon_turns import (
     FinishReason,
     Opening,
     ReasoningSegment,
+    SampledLogprob,
     SegmentDelta,
     SegmentEnd,
     SegmentStart,
@@ -51,7 +54,12 @@ class TurnDecoder:
         self._tag = turn_tag
         self._detokenizer = Detokenizer(model.tokenizer)
         tools = request.tools if request.tool_choice.mode != "none" else ()
-        self.parser = Parser(model.format.grammar, tools=tools, opening=Opening("rendered", opening), turn_tag=turn_tag)
+        self.parser: Parser | PlainText = (
+            Parser(model.format.grammar, tools=tools, opening=Opening("rendered", opening), turn_tag=turn_tag)
+            if request.prompt is None
+            else PlainText()
+        )
+        self._aligner = None if request.sampling.top_logprobs is None else LogprobAligner()
         self._stops = StopMatcher(request.sampling.stop)
         self._stoppable = bool(request.sampling.stop)
         self._single_call = not request.tool_choice.parallel
@@ -79,33 +87,64 @@ class TurnDecoder:
         """What was contained so far."""
         return self._assembler.anomalies
 
+    @property
+    def call_made(self) -> bool:
+        """Whether the one call that is allowed is complete."""
+        return self._call_made
+
     def start(self) -> TurnStart:
         """The first event of the turn."""
         return TurnStart(self._tag, self._request.model, self._prompt_tokens, self.cached_tokens)
 
-    def feed(self, token_ids: Iterable[int], *, reasoning_only: bool = False) -> list[Event]:
-        """Takes newly sampled ids; stops reading them once `done`, or at the end of the reasoning if that is all that is wanted."""
+    def feed(
+        self, token_ids: Sequence[int], *, reasoning_only: bool = False, logprobs: Sequence[SampledLogprob | None] | None = None
+    ) -> list[Event]:
+        """Takes newly sampled ids; stops reading them once `done`, or at the end of the reasoning if that is all that is wanted.
+        `logprobs` has one entry an id, or is None."""
+        if self._aligner is not None and logprobs is not None:
+            return self._feed_with_logprobs(self._aligner, token_ids, logprobs, reasoning_only=reasoning_only)
         events: list[Event] = []
-        model = self._model
         for token_id in token_ids:
             if self.done or (reasoning_only and not self.parser.in_reasoning):
                 break
-            self.output_ids.append(token_id)
-            if token_id in model.stop_ids:
-                self.done = True
-            elif token_id in model.foreign_ids:
-                self._dropped.add(len(self.output_ids) - 1)
-                events.append(self._note(Anomaly("foreign_control_token", model.tokenizer.decode([token_id]))))
-            else:
-                self._pass(self.parser.feed(self._detokenizer.push(token_id), (token_id,)), events)
+            self._take(token_id, events)
         return events
+
+    def _feed_with_logprobs(
+        self, aligner: LogprobAligner, token_ids: Sequence[int], logprobs: Sequence[SampledLogprob | None], *, reasoning_only: bool
+    ) -> list[Event]:
+        events: list[Event] = []
+        for token_id, logprob in zip(token_ids, logprobs, strict=True):
+            if self.done or (reasoning_only and not self.parser.in_reasoning):
+                break
+            followed: list[Event] = []
+            text = self._take(token_id, followed)
+            if text is not None:
+                aligner.add(text, logprob)
+            events += aligner.align(followed)
+        return events
+
+    def _take(self, token_id: int, events: list[Event]) -> str | None:
+        """One sampled id; the text it adds, None for a token that is none."""
+        model = self._model
+        self.output_ids.append(token_id)
+        if token_id in model.stop_ids:
+            self.done = True
+        elif token_id in model.foreign_ids:
+            self._dropped.add(len(self.output_ids) - 1)
+            events.append(self._note(Anomaly("foreign_control_token", model.tokenizer.decode([token_id]))))
+        else:
+            text = self._detokenizer.push(token_id)
+            self._pass(self.parser.feed(text, (token_id,)), events)
+            return text
+        return None
 
     def inject(self, token_ids: Iterable[int]) -> list[Event]:
         """Puts tokens into the model's mouth; they count as output. An end of turn the model had just sampled is undone."""
         if self.output_ids and self.output_ids[-1] in self._model.stop_ids:
             self.output_ids.pop()
         self.done = False
-        return self.feed(token_ids)
+        return self.feed(list(token_ids))
 
     def finish(self, reason: FinishReason) -> list[Event]:
         """Closes what is open and ends the turn."""
@@ -115,6 +154,8 @@ class TurnDecoder:
             self._pass(self.parser.feed(tail), events)
         reason = "stop" if self.done else reason
         self._pass(self.parser.finish(reason), events)
+        if self._aligner is not None:
+            events = self._aligner.align(events)
         segments = self._assembler.segments
         in_reasoning = bool(segments) and isinstance(segments[-1], ReasoningSegment) and segments[-1].status == "truncated"
         self.ended_in_call = self.parser.incomplete and not in_reasoning

@@ -1,8 +1,8 @@
 """Step 7: the phases of one generation on one worker.
 
-Most turns are one phase. Two things cut a turn into more: a thinking budget (the family's closer is injected when it
-is spent) and a forced call (`tool_choice` any or named), where reasoning runs free and then the family's own call
-format is enforced by a grammar from its root. Injected text counts as output.
+Most turns are one phase. What cuts a turn into more: a thinking budget (the family's closer is injected when it is spent); a forced
+call (`tool_choice` any or named) and structured output, where reasoning runs free and then a grammar is enforced from its root; a call
+of a strict or freeform tool in a free turn, which is held to its grammar from its header to its closer. Injected text counts as output.
 """
 
 from collections.abc import AsyncGenerator
@@ -10,29 +10,20 @@ from contextlib import aclosing
 
 import msgspec
 
+from antiphon.constraints import Constraint, HeldCalls, constraint_of
 from antiphon.decode import TurnDecoder
-from antiphon.engines.base import Engine, Job
+from antiphon.engines.base import Chunk, Engine, Job
 from antiphon.model import Model
-from antiphon_parsers.call_grammar import CallFormat, force_calls
-from antiphon_turns import Event, FinishReason, TurnRequest
-from antiphon_turns.errors import UnsupportedFeature
+from antiphon_parsers.forcing import Forced
+from antiphon_turns import CallReady, Event, FinishReason, SegmentEnd, SegmentStart, TurnRequest
+from antiphon_turns.errors import StreamInterrupted
 
-
-def is_forced(request: TurnRequest, engine: Engine) -> bool:
-    """Whether this turn must call a tool and the engine can be held to it."""
-    return request.tool_choice.mode in ("any", "named") and engine.constrains
-
-
-def check_tool_choice(request: TurnRequest, engine: Engine, model: Model) -> None:
-    """A choice that would be held to with another model is not dropped in silence: UnsupportedFeature where the model's
-    call format has no grammar to force it."""
-    if is_forced(request, engine) and model.format.call_format is None:
-        message = f"tool_choice: this model's call format ({model.family.name}) cannot be forced here; leave the choice to the model (auto)"
-        raise UnsupportedFeature(message, param="tool_choice")
+Batches = AsyncGenerator[list[Event], None]
 
 
 class Generation:
-    """Drives an engine for one turn. After `run` is exhausted `finish` says how generation ended."""
+    """Drives an engine for one turn. After `run` is exhausted `finish` says how generation ended. `queue_seconds`: how long the turn
+    waited for the engine, once that is known."""
 
     def __init__(self, engine: Engine, model: Model, request: TurnRequest, job: Job, decoder: TurnDecoder) -> None:
         self._engine = engine
@@ -40,51 +31,133 @@ class Generation:
         self._request = request
         self._job = job
         self._decoder = decoder
+        self._called = False
+        self._held = HeldCalls(request, engine, model)
         self.finish: FinishReason = "stop"
+        self.queue_seconds: float | None = None
 
-    def run(self) -> AsyncGenerator[list[Event], None]:
+    def run(self) -> Batches:
         """Streams batches of events, one batch a chunk (it may be empty). Closing it frees the engine. The request has
-        passed `check_tool_choice`."""
-        call_format = self._model.format.call_format
-        forced = is_forced(self._request, self._engine)
+        passed `check_request`."""
+        constraint = constraint_of(self._request, self._engine, self._model)
         budget = self._request.thinking.budget_tokens
-        if forced or (budget is not None and self._decoder.in_reasoning):
-            return self._phases(call_format if forced else None, budget)
-        return self._phase(None, reasoning_only=False)
+        if constraint is not None or (budget is not None and self._decoder.in_reasoning):
+            return self._phases(constraint, budget)
+        return self._free()
 
-    async def _phases(self, forced: CallFormat | None, budget: int | None) -> AsyncGenerator[list[Event], None]:
+    async def _phases(self, constraint: Constraint | None, budget: int | None) -> Batches:
         decoder = self._decoder
         if decoder.in_reasoning:
-            async with aclosing(self._phase(None, reasoning_only=forced is not None)) as batches:
+            async with aclosing(self._phase(None, reasoning_only=constraint is not None)) as batches:
                 async for batch in batches:
                     yield batch
                     spent = budget is not None and decoder.in_reasoning and len(decoder.output_ids) >= budget
-                    if spent or (forced is not None and not decoder.in_reasoning):
+                    if spent or (constraint is not None and not decoder.in_reasoning):
                         break
                 else:
-                    if forced is None or self.finish == "length":
+                    if constraint is None or self.finish == "length":
                         return
             if decoder.in_reasoning:
                 closer = self._model.tokenizer.encode(self._model.format.grammar.reasoning_close or "", added=True)
                 if not self._fits(closer):
                     return
                 yield decoder.inject(closer)
-        grammar = None
-        if forced is not None:
-            end = self._model.family.frame.end_of_turn
-            call = force_calls(forced, self._request.tools, self._request.tool_choice, budget_tokens=self._room(), end_token=end)
-            prefix = self._call_ids(call.prefix)
-            if not self._fits(prefix):
-                return
-            yield decoder.inject(prefix)
-            grammar = call.grammar
-        async with aclosing(self._phase(grammar, reasoning_only=False)) as batches:
+        batches = self._free() if constraint is None else self._constrained(constraint)
+        async with aclosing(batches):
             async for batch in batches:
                 yield batch
+
+    async def _constrained(self, constraint: Constraint) -> Batches:
+        """The rest of the turn, in the form it must have."""
+        if not self._fits([]):
+            return
+        if constraint.calls_allowed:
+            async with aclosing(self._free_call()) as batches:
+                async for batch in batches:
+                    yield batch
+            if self._called:
+                return
+        forced = constraint.force(self._room())
+        prefix = self._call_ids(forced.prefix)
+        if not self._fits(prefix):
+            return
+        yield self._decoder.inject(prefix)
+        async with aclosing(self._phase(forced.grammar, reasoning_only=False)) as batches:
+            async for batch in batches:
+                yield batch
+
+    def _free(self) -> Batches:
+        """The rest of the turn as the model wants it."""
+        return self._free_with_held_calls() if self._held else self._phase(None, reasoning_only=False)
+
+    async def _free_with_held_calls(self) -> Batches:
+        decoder = self._decoder
+        forced: Forced | None = None
+        while True:
+            grammar = None
+            if forced is not None:
+                prefix = self._call_ids(forced.prefix)
+                if not self._fits(prefix):
+                    return
+                grammar = forced.grammar
+                batch = decoder.inject(prefix)
+                yield batch
+                if decoder.done or _call_ended(batch):
+                    grammar = None
+            if decoder.done:
+                return
+            forced, interrupted = None, False
+            async with aclosing(self._phase(grammar, reasoning_only=False)) as batches:
+                async for batch in batches:
+                    yield batch
+                    if grammar is None:
+                        forced = self._begun(batch)
+                    interrupted = forced is not None or (grammar is not None and _call_ended(batch) and self.finish != "length")
+                    if interrupted:
+                        break
+            if not interrupted or decoder.call_made:
+                return
+            # Behind a whole grammar only the end of the turn could be sampled: it was not the model's own choice.
+            if grammar is not None:
+                decoder.inject([])
+
+    def _begun(self, batch: list[Event]) -> Forced | None:
+        """The grammar for a held call that begins in the batch and has not ended in it."""
+        start = next((event for event in reversed(batch) if isinstance(event, SegmentStart)), None)
+        if start is None or start.kind != "tool_call" or _call_ended(batch):
+            return None
+        return self._held.rest_of(start.name, self._model.tokenizer.decode(self._decoder.output_ids), self._room())
+
+    async def _free_call(self) -> Batches:
+        """The rest of the turn, where the model begins with a call. Where it begins with text nothing is taken: the few tokens
+        sampled to find that out are forgotten, and the engine has their place in its cache."""
+        calls = self._model.format.grammar.calls
+        openers = calls.openers if calls is not None else ()
+        if not openers:
+            return
+        held: list[Chunk] = []
+        async with aclosing(self._engine.generate(self._next_job(None))) as chunks:
+            async for chunk in chunks:
+                if self._called:
+                    yield self._take(chunk, reasoning_only=False)
+                    if self._decoder.done:
+                        return
+                    continue
+                held.append(chunk)
+                self._learn(chunk)
+                text = self._model.tokenizer.decode([token_id for one in held for token_id in one.ids]).lstrip()
+                if any(text.startswith(opener) for opener in openers):
+                    self._called = True
+                    for one in held:
+                        yield self._take(one, reasoning_only=False)
+                elif chunk.finish is not None or not any(opener.startswith(text) for opener in openers):
+                    return
 
     def _call_ids(self, prefix: str) -> list[int]:
         """The start of a call as tokens. A tool's name comes from the client: where it spells a control token, the whole
         start is plain text (I13)."""
+        if not prefix:
+            return []
         tokenizer = self._model.tokenizer
         spelled = any(token in tool.name for tool in self._request.tools for token in tokenizer.control_tokens)
         return tokenizer.encode(prefix, added=not spelled)
@@ -99,21 +172,37 @@ class Generation:
     def _room(self) -> int:
         return self._job.max_tokens - len(self._decoder.output_ids)
 
-    async def _phase(self, grammar: str | None, *, reasoning_only: bool) -> AsyncGenerator[list[Event], None]:
-        decoder = self._decoder
-        job = msgspec.structs.replace(
-            self._job,
-            prompt_ids=self._job.prompt_ids + decoder.output_ids if decoder.output_ids else self._job.prompt_ids,
-            max_tokens=self._room(),
-            grammar=grammar,
-        )
-        async with aclosing(self._engine.generate(job)) as chunks:
+    def _next_job(self, grammar: str | None) -> Job:
+        output = self._decoder.output_ids
+        prompt = self._job.prompt_ids + output if output else self._job.prompt_ids
+        return msgspec.structs.replace(self._job, prompt_ids=prompt, max_tokens=self._room(), grammar=grammar)
+
+    async def _phase(self, grammar: str | None, *, reasoning_only: bool) -> Batches:
+        async with aclosing(self._engine.generate(self._next_job(grammar))) as chunks:
             async for chunk in chunks:
-                if chunk.cached_tokens is not None and decoder.cached_tokens is None:
-                    # A later phase finds the earlier ones' output cached too; only the client's prompt counts.
-                    decoder.cached_tokens = min(chunk.cached_tokens, len(self._job.prompt_ids))
-                if chunk.finish is not None:
-                    self.finish = chunk.finish
-                yield decoder.feed(chunk.ids, reasoning_only=reasoning_only)
-                if decoder.done:
+                yield self._take(chunk, reasoning_only=reasoning_only)
+                if self._decoder.done or chunk.finish is not None:
                     return
+        # An answer that just stops is not a model that has finished: clients would take it for the whole turn.
+        raise StreamInterrupted("the engine ended its answer early")
+
+    def _take(self, chunk: Chunk, *, reasoning_only: bool) -> list[Event]:
+        self._learn(chunk)
+        if chunk.finish is not None:
+            self.finish = chunk.finish
+        return self._decoder.feed(chunk.ids, reasoning_only=reasoning_only, logprobs=chunk.logprobs)
+
+    def _learn(self, chunk: Chunk) -> None:
+        """What the engine tells of the turn beside its tokens."""
+        decoder = self._decoder
+        if chunk.cached_tokens is not None and decoder.cached_tokens is None:
+            # A later phase finds the earlier ones' output cached too; only the client's prompt counts.
+            decoder.cached_tokens = min(chunk.cached_tokens, len(self._job.prompt_ids))
+        if self.queue_seconds is None:
+            self.queue_seconds = chunk.queue_seconds
+
+
+def _call_ended(batch: list[Event]) -> bool:
+    """Whether the last thing a batch tells of a call is its end."""
+    last = next((event for event in reversed(batch) if isinstance(event, SegmentStart | SegmentEnd | CallReady)), None)
+    return isinstance(last, SegmentEnd | CallReady)

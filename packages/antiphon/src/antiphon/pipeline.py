@@ -14,16 +14,21 @@
 import asyncio
 import contextlib
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
 
 import msgspec
 
+from antiphon.admission import Admission
+from antiphon.constraints import check_request
 from antiphon.decode import TurnDecoder
 from antiphon.engines.base import Engine, Job
-from antiphon.generate import Generation, check_tool_choice
+from antiphon.generate import Generation
+from antiphon.inline_reasoning import with_inline_reasoning
 from antiphon.model import Model
 from antiphon.seals import Binding, Seals, TurnSealer
+from antiphon.serving_notes import ServingNotes
 from antiphon.stabilize import StabilizerRule, stabilize
 from antiphon.tenant import ANYONE
 from antiphon.trace import TokenRecord, TokenTrace, finish_name
@@ -36,11 +41,12 @@ from antiphon_turns import (
     Event,
     StopReason,
     TurnEnd,
+    TurnMetadata,
     TurnRequest,
     UserMessage,
     ids,
 )
-from antiphon_turns.errors import ContextOverflow, WorkerUnavailable
+from antiphon_turns.errors import ContextOverflow, InvalidRequest, WorkerUnavailable
 
 log = logging.getLogger("antiphon")
 
@@ -54,8 +60,10 @@ SESSIONS_REMEMBERED = 4096
 
 
 class PipelineOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator chose for every turn."""
+    """What the operator chose for every turn. `worker` is the engine's name in what clients are told; `max_turns` 0 = no limit."""
 
+    worker: str = "local"
+    max_turns: int = 0
     rules: tuple[StabilizerRule, ...] = ()
     argument_streaming: ArgumentStreaming = "whole"
     cut_calls: CutCalls = "honest"
@@ -72,11 +80,14 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """Ready for a worker. `clamped` says that max_tokens was lowered to the room the context leaves."""
+    """Ready for a worker. `clamped` says that max_tokens was lowered to the room the context leaves. `since`: when its preparation
+    began, in seconds of the monotonic clock. `tenant`: whose turn it is."""
 
     prompt: Prompt
     max_tokens: int
     clamped: bool
+    since: float
+    tenant: str = ANYONE
 
 
 class Pipeline:
@@ -100,11 +111,13 @@ class Pipeline:
         self._trace = trace
         self._random_bytes = random_bytes
         self._cuts: OrderedDict[str, int] = OrderedDict()
+        self.admission = Admission(options.max_turns)
         self.running = 0
 
-    async def prepare(self, request: TurnRequest) -> Prepared:
+    async def prepare(self, request: TurnRequest, *, tenant: str = ANYONE) -> Prepared:
         """Steps 2 to 5 and the room left. Raises RequestError."""
-        check_tool_choice(request, self.engine, self.model)
+        since = time.monotonic()
+        check_request(request, self.engine, self.model)
         prompt = await self._prompt(request, limit=self.model.context_length)
         room = self.model.context_length - len(prompt.ids)
         if room <= 0:
@@ -114,6 +127,8 @@ class Pipeline:
             prompt=prompt,
             max_tokens=min(wanted or room, room),
             clamped=wanted is not None and wanted > room,
+            since=since,
+            tenant=tenant,
         )
 
     async def count(self, request: TurnRequest) -> int:
@@ -129,10 +144,24 @@ class Pipeline:
 
     def _make_prompt(self, request: TurnRequest, limit: int) -> Prompt:
         check_size(request, self.model.tokenizer, limit=limit)
-        stable, acted = stabilize(request, self._options.rules)
+        if request.prompt is not None:
+            return self._raw_prompt(request, request.prompt, limit)
+        stable, acted = stabilize(with_inline_reasoning(request, self.model.format.grammar.reasoning), self._options.rules)
         rendered = self.model.renderer.render(stable)
         token_ids = encode(rendered, self.model.tokenizer, limit=limit)
         return Prompt(request=stable, ids=token_ids, opening=rendered.opening, stabilized=acted, anomalies=tuple(rendered.anomalies))
+
+    def _raw_prompt(self, request: TurnRequest, prompt: str | tuple[int, ...], limit: int) -> Prompt:
+        """A prompt without template. Its text is the client's own rendering, so control tokens in it are control."""
+        tokenizer = self.model.tokenizer
+        token_ids = tokenizer.encode(prompt, added=True) if isinstance(prompt, str) else list(prompt)
+        if not token_ids:
+            raise InvalidRequest("prompt: must not be empty", param="prompt")
+        if min(token_ids) < 0 or max(token_ids) >= tokenizer.vocab_size:
+            raise InvalidRequest(f"prompt: token ids must be between 0 and {tokenizer.vocab_size - 1}", param="prompt")
+        if len(token_ids) > limit:
+            raise ContextOverflow(len(token_ids), limit)
+        return Prompt(request=request, ids=token_ids, opening="", stabilized=(), anomalies=())
 
     def new_tag(self) -> str:
         """A fresh turn tag."""
@@ -151,7 +180,6 @@ class Pipeline:
         turn_tag: str,
         request_id: str,
         argument_streaming: ArgumentStreaming | None = None,
-        tenant: str = ANYONE,
     ) -> AsyncGenerator[list[Event], None]:
         """Steps 6 to 8: batches of events as they become known, TurnStart first, TurnEnd last.
 
@@ -161,7 +189,7 @@ class Pipeline:
             raise WorkerUnavailable("the engine is not running; see the server's log and restart it")
         prompt, model = prepared.prompt, self.model
         request = prompt.request
-        sealer = self.sealer(tenant)
+        sealer = self.sealer(prepared.tenant)
         decoder = TurnDecoder(model, request, prompt_tokens=len(prompt.ids), opening=prompt.opening, turn_tag=turn_tag, sealer=sealer)
         job = Job(
             request_id=request_id,
@@ -171,13 +199,16 @@ class Pipeline:
             stop_ids=model.stop_ids,
         )
         generation = Generation(self.engine, model, request, job, decoder)
+        notes = ServingNotes(since=prepared.since, clock=time.monotonic)
         gate = self._gate(request, argument_streaming or self._options.argument_streaming)
         ended: StopReason = "cancelled"
         self.running += 1
         try:
-            yield [decoder.start(), *prompt.anomalies]
+            yield [decoder.start(), TurnMetadata(worker=self._options.worker, session=request.session), *prompt.anomalies]
             async with contextlib.aclosing(generation.run()) as batches:
                 async for batch in batches:
+                    if notes.open:
+                        batch = [*notes.news(decoder, generation.queue_seconds), *batch]
                     yield through(gate, batch)
             last = decoder.finish(generation.finish)
             for anomaly in (*prompt.anomalies, *decoder.anomalies):

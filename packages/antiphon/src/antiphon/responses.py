@@ -73,7 +73,7 @@ class Responses:
         request = turn.request.turn
         while True:
             try:
-                return await self.pipeline.prepare(request)
+                return await self.pipeline.prepare(request, tenant=turn.tenant)
             except ContextOverflow:
                 if turn.request.truncation != "auto":
                     raise
@@ -101,22 +101,23 @@ class Responses:
             turn_tag=turn.tag,
             request_id=f"req_{turn.tag}",
             argument_streaming=turn.request.argument_streaming,
-            tenant=turn.tenant,
         )
 
     def start(self, turn: ResponsesTurn, prepared: Prepared) -> Run:
-        """Runs a turn in the background; it is stored from the start. Raises RateLimited and WorkerUnavailable."""
+        """Runs a turn in the background; it is stored from the start. Raises CapacityError and WorkerUnavailable."""
         self.runs.check_room()
         projector = self.projector(turn)
 
-        async def work(run: Run) -> None:
+        async def work() -> None:
             async with aclosing(self.run(turn, prepared)) as batches:
                 async for batch in batches:
                     run.add([payload for event in batch for payload in projector.push_events(event)])
 
+        room = contextlib.ExitStack()
+        room.enter_context(self.pipeline.admission.turns())
         run = Run(turn.response_id, turn.tenant, projector)
         self.keep(turn, run.body(), ())
-        self.runs.start(run, work)
+        self.runs.start(run, work()).add_done_callback(lambda task: room.close())
         return run
 
     def keep(self, turn: ResponsesTurn, body: bytes, output: Items) -> None:

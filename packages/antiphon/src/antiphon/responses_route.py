@@ -11,7 +11,6 @@ from starlette.types import Receive, Scope, Send
 
 from antiphon.background import BackgroundRuns, Run
 from antiphon.http import Disconnect, EventStream, headers_of, read_body, send_response
-from antiphon.pipeline import Prepared
 from antiphon.responses import Responses, ResponsesTurn
 from antiphon.store import StoredResponse
 from antiphon.surfaces import Call, Envelope
@@ -100,18 +99,19 @@ class ResponsesRoutes:
         await self._run(asked, await self.responses.open(call, tag=asked.tag, tenant=asked.tenant, compact=True))
 
     async def _run(self, asked: Asked, turn: ResponsesTurn) -> None:
-        prepared = await self.responses.prepare(turn)
         if turn.call.background:
-            await self._start(asked, turn, prepared)
+            await self._start(asked, turn)
             return
         call = Call(
             turn=turn.request.turn,
             projector=lambda request_id, created: self.responses.projector(turn),
             argument_streaming=turn.request.argument_streaming,
         )
-        await run_watched(asked.answer, call, prepared, asked.receive, tenant=asked.tenant)
+        with self.responses.pipeline.admission.turns():
+            await run_watched(asked.answer, call, [await self.responses.prepare(turn)], asked.receive)
 
-    async def _start(self, asked: Asked, turn: ResponsesTurn, prepared: Prepared) -> None:
+    async def _start(self, asked: Asked, turn: ResponsesTurn) -> None:
+        prepared = await self.responses.prepare(turn)
         run = self.responses.start(turn, prepared)
         headers = [(self._surface.request_id_header, asked.answer.request_id), *notes(prepared)]
         if turn.call.stream:

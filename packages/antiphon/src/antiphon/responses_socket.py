@@ -20,6 +20,7 @@ from starlette.types import Message, Receive, Scope, Send
 from antiphon.http import Heartbeat, headers_of, printable
 from antiphon.responses import Items, Responses, ResponsesTurn
 from antiphon.tenant import tenant_of
+from antiphon.turn_route import FAULT
 from antiphon_protocols import responses as wire
 from antiphon_turns import TurnEnd, TurnStart, Usage
 from antiphon_turns.errors import AntiphonError, BodyTooLarge, InternalError, InvalidRequest, RateLimited
@@ -34,7 +35,6 @@ REFUSED = b'{"error":{"message":"%s","type":"invalid_request_error","param":null
 FOREIGN = b"This WebSocket is not for web pages of other origins."
 DISABLED = b"Responses over WebSocket are switched off here; use POST /v1/responses."
 PLAIN_GET = b"GET /v1/responses is for WebSocket upgrades; use POST /v1/responses."
-FAULT = "the server hit a fault of its own; its log has the details"
 
 
 class ResponsesSocket:
@@ -115,7 +115,7 @@ class Connection:
         """Answers one frame. An error before the first event is a frame of its own, a later one the end of the response."""
         tag = self._responses.pipeline.new_tag()
         try:
-            with self._responses.live.turn():
+            with self._responses.live.turn(), self._responses.pipeline.admission.turns():
                 turn = await self._open(frame, tag)
                 if turn.call.generate:
                     await self._run(turn)

@@ -220,6 +220,8 @@ class QuietServer(uvicorn.Server):
 def options_of(settings: Settings) -> PipelineOptions:
     """The pipeline's part of the settings."""
     return PipelineOptions(
+        worker=f"{settings.engine}-0",
+        max_turns=settings.max_turns,
         rules=(ANTHROPIC_PREAMBLE,) if settings.strip_anthropic_preamble else (),
         argument_streaming=settings.argument_streaming,
         cut_calls=settings.cut_calls,

@@ -4,21 +4,25 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import aclosing
+from typing import Any
 
+import msgspec
 from starlette.types import Receive, Scope, Send
 
+from antiphon.choices import run_choices
 from antiphon.http import ClientGone, Disconnect, EventStream, headers_of, printable, read_body, send_response
 from antiphon.pipeline import Pipeline, Prepared
 from antiphon.surfaces import Call, Envelope, Projector, Surface
 from antiphon.tenant import tenant_of
-from antiphon_turns import Event, StopReason, TurnEnd
+from antiphon_turns import Event, StopReason, TurnEnd, TurnStart, UsageUpdate
 from antiphon_turns.errors import AntiphonError, InternalError, WorkerUnavailable
 
 log = logging.getLogger("antiphon")
 
-Batches = AsyncGenerator[list[Event], None]
+# Events of one turn, or of several with their index.
+Batches = AsyncGenerator[list[Any], None]
 Headers = list[tuple[str, str]]
 
 # A failing engine is worth a real HTTP status, so headers wait this long for its first tokens, and no longer.
@@ -46,9 +50,10 @@ class TurnRoute:
 
     async def _serve(self, answer: "Answer", headers: Mapping[str, str], receive: Receive) -> None:
         body = await read_body(headers, receive, limit=self._body_limit)
-        call = self._surface.ingest(body, headers)
-        prepared = await self._pipeline.prepare(call.turn)
-        await run_watched(answer, call, prepared, receive, tenant=tenant_of(headers))
+        call, tenant = self._surface.ingest(body, headers), tenant_of(headers)
+        with self._pipeline.admission.turns(call.turns):
+            prepared = [await self._pipeline.prepare(turn, tenant=tenant) for turn in (call.turn, *call.others)]
+            await run_watched(answer, call, prepared, receive)
 
 
 async def guarded(answer: "Answer", work: Awaitable[None]) -> None:
@@ -66,10 +71,10 @@ async def guarded(answer: "Answer", work: Awaitable[None]) -> None:
         await answer.refuse(InternalError(FAULT))
 
 
-async def run_watched(answer: "Answer", call: Call, prepared: Prepared, receive: Receive, *, tenant: str) -> None:
-    """Runs a turn until its end, or until its client goes away."""
+async def run_watched(answer: "Answer", call: Call, prepared: Sequence[Prepared], receive: Receive) -> None:
+    """Runs a call until its end, or until its client goes away."""
     async with Disconnect(receive) as client:
-        await answer.run(call, prepared, tenant=tenant)
+        await answer.run(call, prepared)
     if client.gone:
         answer.abandon()
         log.info("%s: the client went away", answer.name)
@@ -89,12 +94,13 @@ class Answer:
         self.request_id = f"req_{tag}"
         self.name = f"{surface.name} {self.request_id}"
 
-    async def run(self, call: Call, prepared: Prepared, *, tenant: str) -> None:
-        """Runs the turn. Raises AntiphonError only while nothing has been sent."""
+    async def run(self, call: Call, prepared: Sequence[Prepared]) -> None:
+        """Runs the turn, or the turns: there is one preparation a prompt. Raises AntiphonError only while nothing has been sent."""
         self._projector = projector = call.projector(self.request_id, int(time.time()))
-        streaming = call.argument_streaming
-        turn = self._pipeline.run(prepared, turn_tag=self._tag, request_id=self.request_id, argument_streaming=streaming, tenant=tenant)
-        headers = [(self._surface.request_id_header, self.request_id), *self._surface.notes, *notes(prepared)]
+        how: dict[str, Any] = {"turn_tag": self._tag, "request_id": self.request_id, "argument_streaming": call.argument_streaming}
+        several = call.turns > 1
+        turn: Batches = run_choices(self._pipeline, prepared, call.n, **how) if several else self._pipeline.run(prepared[0], **how)
+        headers = [(self._surface.request_id_header, self.request_id), *self._surface.notes, *notes(prepared[0])]
         started = time.monotonic()
         async with aclosing(turn):
             if call.turn.stream:
@@ -104,7 +110,7 @@ class Answer:
         log.info(
             "%s: %d prompt tokens, %s after %.2f s%s",
             self.name,
-            len(prepared.prompt.ids),
+            sum(len(one.prompt.ids) for one in prepared),
             reason,
             time.monotonic() - started,
             f", ignored fields: {', '.join(call.turn.ignored)}" if call.turn.ignored else "",
@@ -125,7 +131,7 @@ class Answer:
         try:
             await asyncio.wait({first}, timeout=START_GRACE_SECONDS)
             if first.done():
-                first.result()
+                opening = informed(opening, first.result())
             stream = self._stream = EventStream(self._send, keepalive=projector.keepalive, interval=self._keepalive_seconds)
             await stream.open(headers)
             await stream.write(b"".join(map(projector.push, opening)))
@@ -165,6 +171,15 @@ class Answer:
         """Stops what still runs for a client that has gone."""
         if self._stream is not None:
             self._stream.abandon()
+
+
+def informed(opening: list[Any], batch: list[Any]) -> list[Any]:
+    """The opening with the cached tokens, where the first batch is there before the headers leave and knows them: clients draw their
+    context meter from the first event."""
+    cached = next((event.usage.cached_tokens for event in batch if isinstance(event, UsageUpdate)), None)
+    if cached is None or not isinstance(opening[0], TurnStart):
+        return opening
+    return [msgspec.structs.replace(opening[0], cached_tokens=cached), *opening[1:]]
 
 
 def notes(prepared: Prepared) -> Headers:

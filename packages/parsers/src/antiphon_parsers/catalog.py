@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 from antiphon_parsers.families.parts import CHATML as USUAL_FRAME
-from antiphon_parsers.families.parts import CallFormat, ReasoningPart, ToolPart
+from antiphon_parsers.families.parts import ReasoningPart, ToolPart
 from antiphon_parsers.registry import REASONING_PARTS, TOOL_PARTS, spellings
 from antiphon_turns import DetectionRule
 
@@ -39,7 +39,7 @@ def _tool_row(part: ToolPart) -> FormatRow:
         name=part.name,
         aliases=spellings("tool", part.name),
         frame="ChatML" if part.frame == USUAL_FRAME else part.frame.assistant_header.strip(),
-        call_grammar=has_call_grammar(part.call_format),
+        call_grammar=part.call_format is not None,
         detection=evidence(part.detection),
         source=part.source,
     )
@@ -57,11 +57,6 @@ def _reasoning_row(part: ReasoningPart) -> FormatRow:
         detection=evidence(part.detection),
         source=part.source,
     )
-
-
-def has_call_grammar(call_format: CallFormat | None) -> bool:
-    """Whether calls of the format can be forced."""
-    return call_format is not None
 
 
 def _thinking(part: ReasoningPart) -> str:

@@ -4,9 +4,9 @@ Order of attempts: null, integer, number, boolean, object or array, string. Spel
 kept; where no declared type fits, the text stays a string.
 """
 
-import json
 import re
 from collections.abc import Iterator
+from json.encoder import encode_basestring
 from typing import Literal, cast
 
 from antiphon_turns.json_scan import MAX_DEPTH, JsonScanner
@@ -23,7 +23,7 @@ _MAX_REFS = 32
 
 def json_string(text: str) -> str:
     """The inside of a JSON string that means `text`."""
-    return json.dumps(text, ensure_ascii=False)[1:-1]
+    return encode_basestring(text)[1:-1]
 
 
 def declared_types(schema: object, root: dict[str, object]) -> frozenset[JsonType]:

@@ -38,7 +38,8 @@ from antiphon_parsers.families import (
     seed_oss,
     step3p5,
 )
-from antiphon_parsers.families.parts import CallFormat, ReasoningPart, ToolPart
+from antiphon_parsers.families.parts import ReasoningPart, ToolPart
+from antiphon_parsers.forcing.forms import CallFormat
 from antiphon_parsers.grammar import Grammar
 from antiphon_parsers.writer import FormatWriter
 from antiphon_turns import Family, TurnWriter

@@ -43,21 +43,16 @@ class Part(Protocol):
         """What became known of how the turn was served, as far as the client asked."""
         ...
 
-    def keepalive(self) -> bytes:
-        """Something harmless between chunks."""
-        ...
-
-    def fail(self, error: AntiphonError) -> bytes:
-        """The in-band error."""
-        ...
-
 
 class Choices:
     """Several turns on one wire. Push `ChoiceEvent`s, and at the end one bare TurnEnd with the usage of all. `make` takes the index of a
-    choice and the id of the answer, which is that of the first turn."""
+    choice and the id of the answer, which is that of the first turn; `fail` spells an in-band error."""
 
-    def __init__(self, make: Callable[[int, str], Part], count: int, *, kind: str, include_usage: bool) -> None:
+    def __init__(
+        self, make: Callable[[int, str], Part], count: int, *, kind: str, include_usage: bool, fail: Callable[[AntiphonError], bytes]
+    ) -> None:
         self._make = make
+        self._fail = fail
         self._parts: list[Part | None] = [None] * count
         self._kind = kind
         self._include_usage = include_usage
@@ -82,7 +77,7 @@ class Choices:
 
     def fail(self, error: AntiphonError) -> bytes:
         """The in-band error; nothing may follow it."""
-        return self._known()[0].fail(error)
+        return self._fail(error)
 
     def body(self) -> bytes:
         """The unary answer. Raises InternalError before the last TurnEnd."""

@@ -19,6 +19,7 @@
     |   +-- WorkerUnavailable     503
     |   +-- WorkerTimeout         504
     |   +-- WorkerProtocolError   502
+    |   |   +-- WorkerRefusal       400, the engine does not take this request
     |   +-- StreamInterrupted     502, after the first byte
     +-- ConfigError             at start only: unknown family, bad template, missing file
     +-- InternalError           500, a broken invariant of ours
@@ -137,6 +138,14 @@ class WorkerTimeout(WorkerError):
 
 class WorkerProtocolError(WorkerError):
     code = "worker_protocol_error"
+
+
+class WorkerRefusal(WorkerProtocolError):
+    """The engine answered that this very request is at fault: sending it again does not help."""
+
+    code = "worker_refusal"
+    status_hint = 400
+    retryable = False
 
 
 class StreamInterrupted(WorkerError):

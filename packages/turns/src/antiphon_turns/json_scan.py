@@ -76,6 +76,14 @@ class JsonScanner:
             at = _STEPS[self.state](self, text, at)
         return at - start
 
+    def take_plain(self, text: str) -> bool:
+        """Accepts the whole text when it goes on a string and holds nothing but its characters; else takes nothing of it."""
+        if self.state != "string" or _STRING_RUN.fullmatch(text) is None:
+            return False
+        if text:
+            self._pair = False
+        return True
+
     def recover(self) -> None:
         """Forgets a failure: the next `feed` goes on behind the last accepted character."""
         self.failed = False

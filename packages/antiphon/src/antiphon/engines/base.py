@@ -1,11 +1,11 @@
 """What an engine is: token ids in, token ids out, streamed, cancellable."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Literal, Protocol
 
 import msgspec
 
-from antiphon_turns import Sampling
+from antiphon_turns import SampledLogprob, Sampling
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,11 +22,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 class Chunk(msgspec.Struct, frozen=True):
     """Newly sampled ids, in order. With finish "stop" the last id is the stop id (when the model sampled one).
-    `cached_tokens` appears once, in the first chunk that knows it."""
+    `cached_tokens` appears once, in the first chunk that knows it. `logprobs` has one entry an id, None where the engine could not say,
+    in jobs that ask for them. `queue_seconds`, in the first chunk: how long the job waited for the engine."""
 
     ids: list[int]
     finish: Literal["stop", "length"] | None = None
     cached_tokens: int | None = None
+    logprobs: Sequence[SampledLogprob | None] | None = None
+    queue_seconds: float | None = None
 
 
 class Engine(Protocol):
@@ -35,6 +38,11 @@ class Engine(Protocol):
     @property
     def constrains(self) -> bool:
         """Whether `Job.grammar` is obeyed. Forced calls need it."""
+        ...
+
+    @property
+    def reports_logprobs(self) -> bool:
+        """Whether `Sampling.top_logprobs` is obeyed."""
         ...
 
     async def start(self) -> None:

@@ -15,10 +15,20 @@ from typing import Any
 
 import aiohttp
 import msgspec
+from msgspec import structs
 
 from antiphon.engines.base import Chunk, Job
-from antiphon.engines.llama_http import Event, EventReader, Gaps, completion_body, error_message, probe_body
-from antiphon_turns.errors import ConfigError, StreamInterrupted, WorkerError, WorkerProtocolError, WorkerTimeout, WorkerUnavailable
+from antiphon.engines.llama_http import Event, EventReader, Gaps, completion_body, error_message, logprobs_of, probe_body
+from antiphon_turns import SampledLogprob
+from antiphon_turns.errors import (
+    ConfigError,
+    StreamInterrupted,
+    WorkerError,
+    WorkerProtocolError,
+    WorkerRefusal,
+    WorkerTimeout,
+    WorkerUnavailable,
+)
 
 _log = logging.getLogger(__name__)
 _NO_ENGINE = "The embedded engine needs the package xllamacpp (`pip install xllamacpp`); without it, use --engine mock."
@@ -42,6 +52,7 @@ class EmbeddedEngine:
     """
 
     constrains = True
+    reports_logprobs = True
 
     def __init__(
         self,
@@ -146,10 +157,14 @@ class EmbeddedEngine:
     async def generate(self, job: Job) -> AsyncGenerator[Chunk, None]:
         """Streams the job's chunks; see `antiphon.engines.base.Engine`. Closing the generator closes the socket, which
         llama.cpp notices after the token or prompt batch it is at."""
+        loop = asyncio.get_running_loop()
+        submitted = loop.time()
         async with self._gate:
+            queued: float | None = loop.time() - submitted
             cached = await self._prove(job) if job.grammar is not None else None
             if cached is not None:
-                yield Chunk([], None, cached)
+                yield Chunk([], None, cached, None, queued)
+                queued = None
             async with contextlib.aclosing(self._events(completion_body(job))) as batches:
                 told_cache = cached is not None
                 gaps = Gaps()
@@ -157,10 +172,12 @@ class EmbeddedEngine:
                     for event in events:
                         if missing := gaps.before(event):
                             event.tokens = await self._withheld(event, missing)
-                    chunk = _chunk(events, job.stop_ids, told_cache=told_cache)
+                    chunk = _chunk(events, job, told_cache=told_cache)
                     if chunk is None:
                         continue
                     told_cache = told_cache or chunk.cached_tokens is not None
+                    if queued is not None:
+                        chunk, queued = structs.replace(chunk, queue_seconds=queued), None
                     yield chunk
                     if chunk.finish is not None:
                         return
@@ -224,7 +241,7 @@ class EmbeddedEngine:
         cached: int | None = None
         async with contextlib.aclosing(self._events(probe_body(job, eos_id))) as batches:
             async for events in batches:
-                chunk = _chunk(events, frozenset(), told_cache=cached is not None)
+                chunk = _chunk(events, structs.replace(job, stop_ids=frozenset()), told_cache=cached is not None)
                 if chunk is not None:
                     ids += chunk.ids
                     cached = chunk.cached_tokens if cached is None else cached
@@ -247,9 +264,11 @@ class EmbeddedEngine:
         return self._eos_id
 
 
-def _chunk(events: list[Event], stop_ids: frozenset[int], *, told_cache: bool) -> Chunk | None:
+def _chunk(events: list[Event], job: Job, *, told_cache: bool) -> Chunk | None:
     """What arrived together, as one chunk, cut behind the first stop id; None when there is nothing to tell."""
     ids: list[int] = []
+    top = job.sampling.top_logprobs
+    logprobs: list[SampledLogprob | None] | None = None if top is None else []
     cached: int | None = None
     for event in events:
         if event.error is not None:
@@ -259,16 +278,19 @@ def _chunk(events: list[Event], stop_ids: frozenset[int], *, told_cache: bool) -
                 cached = event.prompt_progress.cache
                 told_cache = True
             continue
+        if logprobs is not None and top is not None:
+            logprobs += logprobs_of(event, top)
         for token_id in event.tokens:
             ids.append(token_id)
-            if token_id in stop_ids:
-                return Chunk(ids, "stop", cached)
+            if token_id in job.stop_ids:
+                return Chunk(ids, "stop", cached, logprobs and logprobs[: len(ids)])
         if event.stop:
-            return Chunk(ids, "length" if event.stop_type == "limit" else "stop", cached)
-    return Chunk(ids, None, cached) if ids or cached is not None else None
+            return Chunk(ids, "length" if event.stop_type == "limit" else "stop", cached, logprobs)
+    return Chunk(ids, None, cached, logprobs) if ids or cached is not None else None
 
 
 def _refusal(status: int, message: str) -> WorkerError:
     if status == 503:
         return WorkerUnavailable(f"The embedded engine is not ready: {message}")
-    return WorkerProtocolError(f"The embedded engine refused the request ({status}): {message}")
+    kind = WorkerRefusal if status == 400 else WorkerProtocolError
+    return kind(f"The embedded engine refused the request ({status}): {message}")

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from antiphon.engines.base import Job
-from antiphon_turns import Sampling
+from antiphon_turns import SampledLogprob, Sampling, TokenLogprob
 from antiphon_turns.errors import WorkerProtocolError
 
 _SEED_RANGE = 0xFFFFFFFF  # this very value means "random" to the server
@@ -22,6 +22,15 @@ class Progress(msgspec.Struct):
 
     cache: int = 0
     processed: int = 0
+
+
+class Probability(msgspec.Struct):
+    """A token, the natural logarithm of its probability, and (for a sampled one) the most likely tokens at its place."""
+
+    token: str = ""
+    logprob: float | None = None
+    bytes: list[int] = []
+    top_logprobs: list["Probability"] = []
 
 
 class ServerError(msgspec.Struct):
@@ -42,6 +51,7 @@ class Event(msgspec.Struct):
     stop_type: str = ""
     prompt_progress: Progress | None = None
     error: ServerError | None = None
+    completion_probabilities: list[Probability] = []
 
 
 class _ErrorBody(msgspec.Struct):
@@ -74,6 +84,22 @@ def _penalties(sampling: Sampling) -> dict[str, float]:
     return {name: value for name, value in wishes.items() if value is not None}
 
 
+def logprobs_of(event: Event, top: int) -> list[SampledLogprob | None]:
+    """One entry for each of the event's tokens. The server tells probabilities for the tokens that end a piece of text; of those before
+    it in the event, which only begin a character, nothing is known."""
+    known = [_sampled(found, top) for found in event.completion_probabilities[-len(event.tokens) :]] if event.tokens else []
+    return [None] * (len(event.tokens) - len(known)) + known
+
+
+def _sampled(found: Probability, top: int) -> SampledLogprob:
+    return SampledLogprob(_logprob(found), tuple(map(_logprob, found.top_logprobs[:top])))
+
+
+def _logprob(found: Probability) -> TokenLogprob:
+    least = float("-inf")
+    return TokenLogprob(found.token, least if found.logprob is None else found.logprob, bytes(found.bytes))
+
+
 def completion_body(job: Job) -> bytes:
     """The body of the streamed request for one job."""
     body: dict[str, Any] = {
@@ -86,6 +112,8 @@ def completion_body(job: Job) -> bytes:
     }
     if job.grammar is not None:
         body["grammar"] = job.grammar
+    if job.sampling.top_logprobs is not None:
+        body["n_probs"] = max(1, job.sampling.top_logprobs)  # with 0 the server tells nothing
     return msgspec.json.encode(body | sampling_fields(job.sampling))
 
 

@@ -11,7 +11,7 @@ import msgspec
 from antiphon.engines.base import Chunk, Job
 from antiphon.engines.mock_cache import PrefixCache
 from antiphon_tokenizers import Tokenizer
-from antiphon_turns import Frame
+from antiphon_turns import Frame, SampledLogprob, TokenLogprob
 from antiphon_turns.errors import ConfigError
 
 FIXED_SENTENCE = "This is the mock engine: it has no script for this prompt."
@@ -60,9 +60,11 @@ def load_script(path: Path) -> tuple[Rule, ...]:
 
 
 class MockEngine:
-    """Plays the first rule whose `when` is found in the prompt. Ignores sampling and grammars."""
+    """Plays the first rule whose `when` is found in the prompt. Ignores sampling and grammars; its
+    log probabilities are made up."""
 
     constrains = False
+    reports_logprobs = True
 
     def __init__(self, tokenizer: Tokenizer, frame: Frame, *, rules: Sequence[Rule] = (), options: MockOptions | None = None) -> None:
         self._tokenizer = tokenizer
@@ -101,16 +103,28 @@ class MockEngine:
             if self._cache is not None:
                 cached = self._cache.match(job.prompt_ids)
                 self._cache.hold([*job.prompt_ids, *ids])
+            queued: float | None = 0.0
+            top = job.sampling.top_logprobs
             for at in range(0, len(ids), size):
                 piece = ids[at : at + size]
                 await asyncio.sleep(delay * len(piece))
                 last = at + size >= len(ids)
-                yield Chunk(piece, finish if last else None, cached)
-                cached = None
+                logprobs = None if top is None else [self._logprob(token_id, top) for token_id in piece]
+                yield Chunk(piece, finish if last else None, cached, logprobs, queued)
+                cached = queued = None
             if not ids:
-                yield Chunk([], finish, cached)
+                yield Chunk([], finish, cached, None, queued)
         finally:
             self.running -= 1
+
+    def _logprob(self, token_id: int, top: int) -> SampledLogprob:
+        """Made up from the id, the same every time: the sampled token is the most likely, its neighbours in the vocabulary follow."""
+        best = -(token_id % 97 + 1) / 100
+        others = ((token_id + step) % self._tokenizer.vocab_size for step in range(top))
+        return SampledLogprob(self._one(token_id, best), tuple(self._one(other, best - 0.5 * rank) for rank, other in enumerate(others)))
+
+    def _one(self, token_id: int, logprob: float) -> TokenLogprob:
+        return TokenLogprob(self._tokenizer.decode([token_id]), logprob, self._tokenizer.token_bytes(token_id))
 
     def _speak(self, prompt_ids: Sequence[int]) -> tuple[list[int], Literal["stop", "length"], float]:
         """What is said, how it ends, and the seconds each token takes."""

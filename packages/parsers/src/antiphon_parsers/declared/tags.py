@@ -111,12 +111,12 @@ def _functions(argument: Argument, head: Head, closing: tuple[str, ...], layout:
     """`<wrapper><function=NAME><parameter=KEY>VALUE</parameter></function></wrapper>`."""
     inner = _inner(head, closing)
     syntax = XmlCalls(
-        wrapper_open=head.wrapper,
-        wrapper_close=closing[-1],
-        function_open=head.before,
-        function_close=inner,
-        parameter_open=argument.before,
-        parameter_close=argument.behind,
+        block_open=(head.wrapper,),
+        block_close=(closing[-1],),
+        call_open=(head.before,),
+        call_close=(inner,),
+        parameter_open=(argument.before,),
+        parameter_close=(argument.behind,),
         framed_values=argument.framed,
     )
     feed = "\n" * layout.feeds_behind(head.wrapper, 1)

@@ -13,9 +13,10 @@ from functools import lru_cache
 
 import msgspec
 
+from antiphon_parsers.engine.call_tag import CallTag, Head
 from antiphon_parsers.engine.closing import AfterBody
 from antiphon_parsers.engine.cursor import Cursor, Found, MarkerSet, Peek
-from antiphon_parsers.engine.cut import cut_attempt, cut_call
+from antiphon_parsers.engine.cut import cut_call
 from antiphon_parsers.engine.emitter import Emitter
 from antiphon_parsers.engine.json_body import JsonBody
 from antiphon_parsers.engine.prose import Mention, Prose
@@ -56,7 +57,32 @@ class AttributeCalls(msgspec.Struct, frozen=True, kw_only=True):
         return ()
 
     def attempt(self, mention: Mention) -> State:
-        return CallTag(self, mention)
+        return CallTag(self, mention, only_known=mention.only_known)
+
+    def head(self, cursor: Cursor, mention: Mention, *, only_known: bool) -> Head | None:
+        start = cursor.at + mention.size
+        bound = start + 2 * mention.tools.longest + NAME_SLACK + _TAG_SLACK
+        end = cursor.text.find(self.sep, start, bound)
+        if end < 0:
+            return Head() if len(cursor.text) < bound else None
+        name = attributes(cursor.text[start:end]).get("tool", "")
+        if not mention.tools.accepts(name, only_known=only_known):
+            return None
+        behind = end + len(self.sep)
+        found = cursor.peek(behind, (self.json_open,))
+        if not isinstance(found, Found):
+            return Head(name, behind if found is Peek.ABSENT else None)
+        end = cursor.text.find(self.sep, found.end, found.end + _TAG_SLACK)
+        if end < 0:
+            return Head(name) if len(cursor.text) < found.end + _TAG_SLACK else None
+        return Head(name, end + len(self.sep), is_json=True)
+
+    def begin(self, out: Emitter, prose: Prose, name: str, *, is_json: bool) -> State:
+        if is_json:
+            ends = (self.json_close, self.call_close)
+            return JsonBody(prose, name, ends=ends, openers=self.openers, closer=self.json_close, refused=prose.enter("text"))
+        out.open("tool_call", name)
+        return TagBody(self, prose, Arguments(prose.tools.parameters(name)))
 
 
 def attributes(text: str) -> dict[str, str]:
@@ -64,61 +90,10 @@ def attributes(text: str) -> dict[str, str]:
     return {key: value.replace("&quot;", '"').replace("&amp;", "&") for key, value in _ATTRIBUTE.findall(text)}
 
 
-class CallTag:
-    """A call's opening tag was begun. It begins a call when the tag names a tool."""
-
-    def __init__(self, syntax: AttributeCalls, mention: Mention) -> None:
-        self._syntax = syntax
-        self._mention = mention
-        self._name: str | None = None
-
-    @property
-    def in_reasoning(self) -> bool:
-        return self._mention.prose.in_reasoning
-
-    def advance(self, cursor: Cursor, out: Emitter) -> State | None:
-        syntax, mention = self._syntax, self._mention
-        start = cursor.at + mention.size
-        bound = start + 2 * mention.tools.longest + NAME_SLACK + _TAG_SLACK
-        end = cursor.text.find(syntax.sep, start, bound)
-        if end < 0:
-            return mention.refuse(cursor, out) if len(cursor.text) >= bound else None
-        name = attributes(cursor.text[start:end]).get("tool", "")
-        if not mention.tools.accepts(name, only_known=mention.only_known):
-            return mention.refuse(cursor, out)
-        self._name = name
-        found = cursor.peek(end + len(syntax.sep), (syntax.json_open,))
-        if found in (Peek.PENDING, Peek.END):
-            return None
-        prose = mention.prose
-        if isinstance(found, Found):
-            return self._json(cursor, out, found, name)
-        prose.leave(out, cursor.offset(cursor.at + mention.lead))
-        cursor.at = end + len(syntax.sep)
-        out.open("tool_call", name)
-        return TagBody(syntax, prose, Arguments(prose.tools.parameters(name)))
-
-    def finish(self, cursor: Cursor, out: Emitter) -> bool:
-        return cut_attempt(self._mention, self._name, cursor, out)
-
-    def _json(self, cursor: Cursor, out: Emitter, found: Found, name: str) -> State | None:
-        syntax, prose = self._syntax, self._mention.prose
-        end = cursor.text.find(syntax.sep, found.end, found.end + _TAG_SLACK)
-        if end < 0:
-            return None if len(cursor.text) < found.end + _TAG_SLACK else self._mention.refuse(cursor, out)
-        prose.leave(out, cursor.offset(cursor.at + self._mention.lead))
-        cursor.at = end + len(syntax.sep)
-        ends = (syntax.json_close, syntax.call_close)
-        return JsonBody(prose, name, ends=ends, openers=syntax.openers, after=self._after_json, refused=prose.enter("text"))
-
-    def _after_json(self, tail: str, status: SegmentStatus) -> State:
-        return AfterBody(self._mention.prose, closer=self._syntax.json_close, tail=tail, status=status, surplus="}]")
-
-
-class TagBody:
+class TagBody(State):
     """Between the arguments of a call."""
 
-    in_reasoning = False
+    __slots__ = ("_arguments", "_prose", "_syntax")
 
     def __init__(self, syntax: AttributeCalls, prose: Prose, arguments: Arguments) -> None:
         self._syntax = syntax
@@ -162,10 +137,10 @@ class TagBody:
         return TagValue(syntax, self, arguments.begin(given["key"], out, form=_FORMS.get(given.get("type", ""), "schema")))
 
 
-class TagValue:
+class TagValue(State):
     """Inside an argument's value."""
 
-    in_reasoning = False
+    __slots__ = ("_body", "_sink", "_syntax")
 
     def __init__(self, syntax: AttributeCalls, body: TagBody, sink: Sink) -> None:
         self._syntax = syntax
@@ -191,6 +166,9 @@ class TagValue:
 
     def finish(self, cursor: Cursor, out: Emitter) -> bool:
         return self._body.finish(cursor, out)
+
+    def plain(self, text: str, out: Emitter) -> str | None:
+        return self._sink.plain(text, _value_ends(self._syntax))
 
     def _followers(self, *, closed: bool) -> tuple[str, ...]:
         """What must follow a closer inside a value, so that it is one."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
+from antiphon_parsers.engine.record import Record
 from antiphon_turns import FinishReason
 
 SPACE_LIMIT = 64
@@ -34,7 +35,7 @@ class Found(NamedTuple):
     end: int
 
 
-class Cursor:
+class Cursor(Record):
     """`text[at:]` is what is left. `finish` is the reason once no more text can come. Text before the position `prompt_end`
     in the whole turn belongs to the prompt."""
 
@@ -52,6 +53,16 @@ class Cursor:
         self._base += self.at
         self.text = self.text[self.at :] + text
         self.at = 0
+
+    def pass_over(self, size: int) -> None:
+        """Counts `size` characters as taken that never were in the empty cursor."""
+        self._base += self.at + size
+        self.text = ""
+        self.at = 0
+
+    def forget(self) -> None:
+        """Forgets what was taken."""
+        self.push("")
 
     def unread(self, text: str) -> None:
         """Gives the text that was taken last back, to be read again."""
@@ -102,6 +113,9 @@ class MarkerSet:
         prefixes = sorted({marker[:size] for marker in known for size in range(1, len(marker))}, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, known)) if known else r"(?!)")
         self._partial = re.compile("(?:" + "|".join(map(re.escape, prefixes)) + r")\Z" if prefixes else r"(?!)")
+        firsts = "".join(sorted({marker[0] for marker in known} | ({"\n"} if newlines else set())))
+        self.first = re.compile(f"[{re.escape(firsts)}]" if firsts else r"(?!)")
+        """The characters that a marker, or what belongs to it, may begin with."""
 
     def find(self, text: str, at: int) -> Found | None:
         """The first whole marker from `at` on."""

@@ -13,11 +13,13 @@ from functools import lru_cache
 
 import msgspec
 
+from antiphon_parsers.engine.call_tag import CallTag, Head
 from antiphon_parsers.engine.closing import AfterBody, Unreadable
 from antiphon_parsers.engine.cursor import Cursor, Found, MarkerSet, Peek
-from antiphon_parsers.engine.cut import cut_attempt, cut_call
+from antiphon_parsers.engine.cut import cut_call
 from antiphon_parsers.engine.emitter import Emitter
 from antiphon_parsers.engine.prose import Mention, Prose
+from antiphon_parsers.engine.record import register
 from antiphon_parsers.engine.state import State
 from antiphon_parsers.engine.tools import NAME_SLACK
 from antiphon_parsers.engine.xml_values import HELD_LIMIT, Arguments, StringValue
@@ -27,6 +29,9 @@ from antiphon_turns import SegmentStatus
 MAX_DEPTH = 128
 _TAG = re.compile(r"<(/?)([^<>/][^<>]*)>")
 _STRING = frozenset(("string",))
+
+
+register(Element)
 
 
 class ElementCalls(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,53 +58,35 @@ class ElementCalls(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(self.marker + tag for tag in (self.call_close, self.block_close, self.call_open, self.block_open))
 
     def attempt(self, mention: Mention) -> State:
-        return ElementHeader(self, mention, only_known=mention.only_known or mention.marker == self.marker + self.call_open)
+        return CallTag(self, mention, only_known=mention.only_known or mention.marker == self.marker + self.call_open)
 
-
-class ElementHeader:
-    """A block or a call was opened. It begins a call when a whole call tag stands there."""
-
-    def __init__(self, syntax: ElementCalls, mention: Mention, *, only_known: bool) -> None:
-        self._syntax = syntax
-        self._mention = mention
-        self._only_known = only_known
-        self._name: str | None = None
-
-    @property
-    def in_reasoning(self) -> bool:
-        return self._mention.prose.in_reasoning
-
-    def advance(self, cursor: Cursor, out: Emitter) -> State | None:
-        syntax, mention = self._syntax, self._mention
+    def head(self, cursor: Cursor, mention: Mention, *, only_known: bool) -> Head | None:
         start = cursor.at + mention.size
-        call_open = syntax.marker + syntax.call_open
+        call_open = self.marker + self.call_open
         if mention.marker != call_open:
             found = cursor.peek(start, (call_open,))
             if not isinstance(found, Found):
-                return mention.decline(cursor, out) if found is Peek.ABSENT else None
+                return None if found is Peek.ABSENT else Head()
             start = found.end
         bound = start + mention.tools.longest + NAME_SLACK
         end = cursor.text.find('">', start, bound)
         if end < 0:
-            return mention.refuse(cursor, out) if len(cursor.text) >= bound else None
+            return Head() if len(cursor.text) < bound else None
         name = cursor.text[start:end]
-        if not mention.tools.accepts(name, only_known=self._only_known):
-            return mention.refuse(cursor, out)
-        self._name = name
-        prose = mention.prose
-        prose.leave(out, cursor.offset(cursor.at + mention.lead))
-        cursor.at = end + 2
+        return Head(name, end + 2) if mention.tools.accepts(name, only_known=only_known) else None
+
+    def begin(self, out: Emitter, prose: Prose, name: str, *, is_json: bool) -> State:
         out.open("tool_call", name)
-        return ElementBody(syntax, prose, Arguments(prose.tools.parameters(name)))
+        return ElementBody(self, prose, Arguments(prose.tools.parameters(name)))
 
-    def finish(self, cursor: Cursor, out: Emitter) -> bool:
-        return cut_attempt(self._mention, self._name, cursor, out)
+    def chained(self, prose: Prose, marker: str) -> State:
+        return CallTag(self, Mention(prose, marker, 0, line_start=True), only_known=False)
 
 
-class ElementBody:
+class ElementBody(State):
     """Between the parameters of a call. `pending` are the values of one name that are held."""
 
-    in_reasoning = False
+    __slots__ = ("_arguments", "_pending", "_prose", "_syntax")
 
     def __init__(self, syntax: ElementCalls, prose: Prose, arguments: Arguments) -> None:
         self._syntax = syntax
@@ -124,7 +111,7 @@ class ElementBody:
             self._arguments.recovered = True
         self._flush(out)
         status: SegmentStatus = "recovered" if self._arguments.recovered else "complete"
-        chain = (syntax.marker + syntax.call_open, self._chained)
+        chain = (syntax.marker + syntax.call_open, syntax)
         return AfterBody(self._prose, closer=syntax.closers[0], tail=self._arguments.closing, status=status, chain=chain)
 
     def finish(self, cursor: Cursor, out: Emitter) -> bool:
@@ -143,11 +130,6 @@ class ElementBody:
         """The rest of the block is of no use."""
         syntax = self._syntax
         return Unreadable(self._prose, closers=syntax.closers, openers=syntax.openers)
-
-    def _chained(self, prose: Prose) -> State:
-        """Another call in the same block."""
-        marker = self._syntax.marker + self._syntax.call_open
-        return ElementHeader(self._syntax, Mention(prose, marker, 0, line_start=True), only_known=False)
 
     def _parameter(self, cursor: Cursor, out: Emitter, found: Found) -> State | None:
         parameters = self._arguments.parameters
@@ -177,17 +159,21 @@ class ElementBody:
             self._pending = []
 
 
-class TextElement:
+class TextElement(State):
     """Inside a string parameter: its closing tag ends it where the grammar goes on behind."""
 
-    in_reasoning = False
+    __slots__ = ("_body", "_closer", "_markers", "_syntax", "_value")
+    derived = ("_markers",)
 
     def __init__(self, syntax: ElementCalls, body: ElementBody, value: StringValue, key: str) -> None:
         self._syntax = syntax
         self._body = body
         self._value = value
         self._closer = f"{syntax.marker}</{key}>"
-        self._markers = MarkerSet((self._closer, syntax.ends[0]))
+        self.derive()
+
+    def derive(self) -> None:
+        self._markers = MarkerSet((self._closer, self._syntax.ends[0]))
 
     def advance(self, cursor: Cursor, out: Emitter) -> State | None:
         found = self._markers.find(cursor.text, cursor.at)
@@ -212,11 +198,14 @@ class TextElement:
     def finish(self, cursor: Cursor, out: Emitter) -> bool:
         return self._body.finish(cursor, out)
 
+    def plain(self, text: str, out: Emitter) -> str | None:
+        return self._value.plain(text, self._markers)
 
-class TreeElement:
+
+class TreeElement(State):
     """Inside a parameter whose value is held: text and elements."""
 
-    in_reasoning = False
+    __slots__ = ("_body", "_open", "_recovered", "_root", "_size", "_syntax")
 
     def __init__(self, syntax: ElementCalls, body: ElementBody, key: str) -> None:
         self._syntax = syntax

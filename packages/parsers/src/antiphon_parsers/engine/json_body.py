@@ -1,8 +1,6 @@
 """The argument object of a call whose name stands before it: JSON, verbatim, while it arrives."""
 
-from collections.abc import Callable
-
-from antiphon_parsers.engine.closing import Unreadable
+from antiphon_parsers.engine.closing import AfterBody, Unreadable
 from antiphon_parsers.engine.cursor import Cursor, Found, Peek
 from antiphon_parsers.engine.cut import cut_call
 from antiphon_parsers.engine.emitter import Emitter
@@ -12,12 +10,11 @@ from antiphon_parsers.engine.state import State
 from antiphon_turns import SegmentStatus
 
 
-class JsonBody:
-    """The call `name` begins with the first brace. `ends` are the markers that may stand behind the object, `after` is the
-    state there, given the last argument text and the status; `openers` begin another call. Anything but an object, or
-    nothing at all, gives the text to `refused`."""
+class JsonBody(State):
+    """The call `name` begins with the first brace. `ends` are the markers that may stand behind the object, `closer` is the one
+    that should; `openers` begin another call. Anything but an object, or nothing at all, gives the text to `refused`."""
 
-    in_reasoning = False
+    __slots__ = ("_closer", "_ends", "_name", "_object", "_openers", "_prose", "_refused")
 
     def __init__(
         self,
@@ -26,14 +23,14 @@ class JsonBody:
         *,
         ends: tuple[str, ...],
         openers: tuple[str, ...],
-        after: Callable[[str, SegmentStatus], State],
+        closer: str,
         refused: Prose,
     ) -> None:
         self._prose = prose
         self._name = name
         self._ends = ends
         self._openers = openers
-        self._after = after
+        self._closer = closer
         self._refused = refused
         self._object: ArgumentObject | None = None
 
@@ -44,6 +41,12 @@ class JsonBody:
         if self._object is None:
             out.open("tool_call", self._name)
         return cut_call(cursor, out)
+
+    def plain(self, text: str, out: Emitter) -> str | None:
+        return self._object.plain(text) if self._object is not None else None
+
+    def _after(self, tail: str, status: SegmentStatus) -> State:
+        return AfterBody(self._prose, closer=self._closer, tail=tail, status=status, surplus="}]")
 
     def _begin(self, cursor: Cursor, out: Emitter) -> State | None:
         cursor.skip_space()

@@ -5,6 +5,7 @@ The closing marker is looked for only behind the object, because a string may co
 """
 
 from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 
@@ -53,9 +54,18 @@ class JsonCalls(msgspec.Struct, frozen=True, kw_only=True):
             return PassedOver(mention)
         return Envelope(self, mention, in_list=self.listed and mention.marker.endswith("["))
 
+    def chained(self, prose: Prose, marker: str) -> State:
+        return Envelope(self, Mention(prose, "", 0, line_start=True))
 
-class PassedOver:
+    def next_item(self, prose: Prose) -> State:
+        """The state that reads another object of a list in brackets."""
+        return Envelope(self, Mention(prose, "", 0, line_start=True), in_list=True)
+
+
+class PassedOver(State):
     """What looks like an opener is none at this place."""
+
+    __slots__ = ("_mention",)
 
     def __init__(self, mention: Mention) -> None:
         self._mention = mention
@@ -71,16 +81,24 @@ class PassedOver:
         return False
 
 
-class Envelope:
+Step = Literal["marker", "open", "key", "in_key", "colon", "value", "in_value", "after_value", "after_comma"]
+
+
+class Envelope(State):
     """A call block being read. Until the name is known and the arguments have begun, it may still be prose: then
     all of it is given back."""
+
+    __slots__ = (
+        *("_arguments", "_bare", "_held", "_in_list", "_member", "_mention", "_name"),
+        *("_raw", "_repaired", "_started", "_step", "_syntax"),
+    )
 
     def __init__(self, syntax: JsonCalls, mention: Mention, *, in_list: bool = False) -> None:
         self._syntax = syntax
         self._mention = mention
         self._in_list = in_list
         self._bare = mention.marker == "{"
-        self._step: Callable[[Cursor, Emitter], State | None] = self._marker
+        self._step: Step = "marker"
         self._raw: list[str] = []
         self._held = 0
         self._started = False
@@ -94,14 +112,24 @@ class Envelope:
         return not self._started and self._mention.prose.in_reasoning
 
     def advance(self, cursor: Cursor, out: Emitter) -> State | None:
-        following = self._step(cursor, out)
+        following = _STEPS[self._step](self, cursor, out)
         if following is None and not self._started:
             if self._name is None and self._held > HELD_LIMIT:
                 return self._fail(cursor, out)
             ended = self._bare and self._name is None and cursor.finish is not None
-            if ended or (self._step == self._open and self._mention.is_named_only(cursor)):
+            if ended or (self._step == "open" and self._mention.is_named_only(cursor)):
                 return self._fail(cursor, out)
         return following
+
+    @property
+    def held(self) -> int:
+        return 0 if self._started else self._held
+
+    def plain(self, text: str, out: Emitter) -> str | None:
+        arguments = self._arguments
+        if self._step != "in_value" or not self._started or self._member is not arguments or not isinstance(arguments, ArgumentObject):
+            return None
+        return arguments.plain(text)
 
     def finish(self, cursor: Cursor, out: Emitter) -> bool:
         if self._started:
@@ -126,14 +154,14 @@ class Envelope:
 
     def _marker(self, cursor: Cursor, out: Emitter) -> State | None:
         self._take(cursor, cursor.at + self._mention.size)
-        self._step = self._key if self._bare else self._open
+        self._step = "key" if self._bare else "open"
         return self
 
     def _open(self, cursor: Cursor, out: Emitter) -> State | None:
         char = self._next_char(cursor)
         if char == "{":
             self._take(cursor, cursor.at + 1)
-            self._step = self._key
+            self._step = "key"
             return self
         if not char:
             return None
@@ -158,21 +186,21 @@ class Envelope:
             return self._end(cursor, out)
         if char in ('"', "'"):
             self._member = StringMember()
-            self._step = self._in_key
+            self._step = "in_key"
             return self
         return self._fail(cursor, out) if char else None
 
     def _in_key(self, cursor: Cursor, out: Emitter) -> State | None:
         following = self._feed(cursor, out)
         if following is self and self._member.done:
-            self._step = self._colon
+            self._step = "colon"
         return following
 
     def _colon(self, cursor: Cursor, out: Emitter) -> State | None:
         char = self._next_char(cursor)
         if char == ":":
             self._take(cursor, cursor.at + 1)
-            self._step = self._value
+            self._step = "value"
             return self
         return self._fail(cursor, out) if char else None
 
@@ -185,7 +213,7 @@ class Envelope:
         if member is None:
             return self._fail(cursor, out)
         self._member = member
-        self._step = self._in_value
+        self._step = "in_value"
         return self
 
     def _begin_member(self, key: str, char: str, out: Emitter) -> Member | None:
@@ -211,7 +239,7 @@ class Envelope:
         following = self._feed(cursor, out)
         if following is self and self._member.done:
             self._repaired = self._repaired or self._member.repaired
-            self._step = self._after_value
+            self._step = "after_value"
         return following
 
     def _feed(self, cursor: Cursor, out: Emitter) -> State | None:
@@ -245,7 +273,7 @@ class Envelope:
         char = self._next_char(cursor)
         if char == ",":
             self._take(cursor, cursor.at + 1)
-            self._step = self._after_comma
+            self._step = "after_comma"
             return self
         if char == "}":
             return self._end(cursor, out)
@@ -263,7 +291,7 @@ class Envelope:
         if not char:
             return None
         self._repaired = self._repaired or char == "}"
-        self._step = self._key
+        self._step = "key"
         return self
 
     def _end(self, cursor: Cursor, out: Emitter) -> State | None:
@@ -289,7 +317,7 @@ class Envelope:
                 bracket="]" if self._in_list else "",
                 tail=self._arguments.tail,
                 status=status,
-                chain=self._chained,
+                syntax=self._syntax,
             )
         return AfterBody(
             self._mention.prose,
@@ -297,12 +325,8 @@ class Envelope:
             tail=self._arguments.tail,
             status=status,
             surplus="}]",
-            chain=("{", self._chained),
+            chain=("{", self._syntax),
         )
-
-    def _chained(self, prose: Prose) -> State:
-        """Another object in the same block."""
-        return Envelope(self._syntax, Mention(prose, "", 0, line_start=True), in_list=self._in_list)
 
     def _begin_call(self, cursor: Cursor, out: Emitter) -> None:
         """Once the name is known and the arguments are an object, this is a call."""
@@ -323,3 +347,16 @@ class Envelope:
             return Unreadable(self._mention.prose, closers=self._syntax.closers, openers=openers)
         cursor.unread("".join(self._raw))
         return self._mention.refuse(cursor, out)
+
+
+_STEPS: dict[Step, Callable[[Envelope, Cursor, Emitter], State | None]] = {
+    "marker": Envelope._marker,
+    "open": Envelope._open,
+    "key": Envelope._key,
+    "in_key": Envelope._in_key,
+    "colon": Envelope._colon,
+    "value": Envelope._value,
+    "in_value": Envelope._in_value,
+    "after_value": Envelope._after_value,
+    "after_comma": Envelope._after_comma,
+}

@@ -1,6 +1,6 @@
 """Behind one object of a list of calls: the next one, or the list's end and its closing marker."""
 
-from collections.abc import Callable
+from typing import Protocol
 
 from antiphon_parsers.engine.cursor import Cursor, Found, Peek
 from antiphon_parsers.engine.emitter import Emitter
@@ -9,11 +9,23 @@ from antiphon_parsers.engine.state import State
 from antiphon_turns import SegmentStatus
 
 
-class AfterItem:
-    """The object is complete, and so is the call once it is known what follows. `bracket` and `closer` are "" where there
-    are none. `tail` is the last argument text; `chain` gives the state that reads another object."""
+class ListSyntax(Protocol):
+    """What reads another object of the same list."""
 
-    in_reasoning = False
+    def chained(self, prose: Prose, marker: str) -> State:
+        """Where separators alone stand between the objects."""
+        ...
+
+    def next_item(self, prose: Prose) -> State:
+        """Where the list has brackets."""
+        ...
+
+
+class AfterItem(State):
+    """The object is complete, and so is the call once it is known what follows. `bracket` and `closer` are "" where there
+    are none. `tail` is the last argument text."""
+
+    __slots__ = ("_bracket", "_closer", "_prose", "_separator", "_status", "_syntax", "_tail")
 
     def __init__(
         self,
@@ -24,7 +36,7 @@ class AfterItem:
         bracket: str,
         tail: str,
         status: SegmentStatus,
-        chain: Callable[[Prose], State],
+        syntax: ListSyntax,
     ) -> None:
         self._prose = prose
         self._closer = closer
@@ -32,7 +44,7 @@ class AfterItem:
         self._bracket = bracket
         self._tail = tail
         self._status = status
-        self._chain = chain
+        self._syntax = syntax
 
     def advance(self, cursor: Cursor, out: Emitter) -> State | None:
         ends = tuple(marker for marker in (self._separator, self._bracket, self._closer) if marker)
@@ -48,7 +60,7 @@ class AfterItem:
             cursor.at = len(cursor.text)
         following = self._close(cursor, out)
         if isinstance(found, Found) and found.literal == "{":
-            return self._chain(following)
+            return self._next(following)
         return ListEnd(following, self._closer) if isinstance(found, Found) and found.literal == self._bracket else following
 
     def finish(self, cursor: Cursor, out: Emitter) -> bool:
@@ -61,7 +73,7 @@ class AfterItem:
         if isinstance(item, Found):
             self._note_surplus(cursor, out, found)
             cursor.at = item.start
-            return self._chain(self._close(cursor, out))
+            return self._next(self._close(cursor, out))
         if self._bracket or item is Peek.END:  # one too many
             cursor.at = found.end
             return self
@@ -71,16 +83,19 @@ class AfterItem:
         out.close_call(self._tail, self._status, cursor.offset())
         return self._prose.after_call()
 
+    def _next(self, prose: Prose) -> State:
+        return self._syntax.next_item(prose) if self._bracket else self._syntax.chained(prose, "{")
+
     def _note_surplus(self, cursor: Cursor, out: Emitter, found: Found) -> None:
         surplus = cursor.text[cursor.at : found.start].strip()
         if surplus:
             out.anomaly("surplus_braces", surplus)
 
 
-class ListEnd:
+class ListEnd(State):
     """Behind the list: its closing marker, if it has one."""
 
-    in_reasoning = False
+    __slots__ = ("_closer", "_prose")
 
     def __init__(self, prose: Prose, closer: str) -> None:
         self._prose = prose

@@ -4,6 +4,7 @@ import json
 import re
 
 from antiphon_parsers.engine.lenient import LenientJson
+from antiphon_parsers.engine.record import Record
 from antiphon_parsers.engine.tools import NAME_SLACK, ToolTable
 
 _DECODABLE = re.compile(
@@ -13,8 +14,10 @@ _DECODABLE = re.compile(
 _LONE_SURROGATE = re.compile(r"\\u[dD](?:[c-fC-F][0-9a-fA-F]{2}|[89abAB][0-9a-fA-F]{2}(?=[^\\]|\\[^u]|\\u[^dD]|\\u[dD][^c-fC-F]|\Z))")
 
 
-class Member:
+class Member(Record):
     """A value of no interest. `feed` returns how many characters of `text` from `at` on belong to it."""
+
+    __slots__ = ("_json",)
 
     def __init__(self) -> None:
         self._json = LenientJson()
@@ -46,26 +49,50 @@ class Member:
 class Skipped(Member):
     """A member that means nothing to us."""
 
+    __slots__ = ()
+
+
+KEY_LIMIT = 1 << 20
+"""Characters of a key that are held (I7)."""
+
 
 class StringMember(Member):
-    """A key or another short string; `text` is its value once it is done."""
+    """A key or another short string; `text` is its value once it is done, "" when it was too long to be held."""
+
+    __slots__ = ("_kept", "_parts")
 
     def __init__(self) -> None:
         super().__init__()
         self._parts: list[str] = []
+        self._kept = 0
 
     @property
     def text(self) -> str:
         """The decoded string; "" when it is none."""
-        value = json.loads("".join(self._parts)) if self.done else ""
-        return value if isinstance(value, str) else ""
+        return self._text() if self.done else ""
+
+    def _text(self) -> str:
+        value = json.loads("".join(self._parts)) if self._parts else ""
+        return _whole(value) if isinstance(value, str) else ""
 
     def _taken(self) -> None:
-        self._parts.append(self._json.take())
+        text = self._json.take()
+        self._kept += len(text)
+        if self._kept > KEY_LIMIT:
+            self._parts = []
+        elif text:
+            self._parts.append(text)
+
+
+def _whole(text: str) -> str:
+    """The text with replacement characters for surrogates that stand alone: no encoding has those."""
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 class Name(StringMember):
     """The tool's name. Fails as soon as it cannot be one."""
+
+    __slots__ = ("_only_known", "_refused", "_size", "_tools")
 
     def __init__(self, tools: ToolTable, *, only_known: bool) -> None:
         super().__init__()
@@ -86,19 +113,16 @@ class Name(StringMember):
         taken = super().feed(text, at)
         self._size += taken
         if super().done:
-            self._refused = not self._tools.accepts(self._decoded(), only_known=self._only_known)
+            self._refused = not self._tools.accepts(self._text(), only_known=self._only_known)
         else:
             self._refused = self._size > 6 * (self._tools.longest + NAME_SLACK)
         return taken
-
-    def _decoded(self) -> str:
-        value = json.loads("".join(self._parts))
-        return value if isinstance(value, str) else ""
 
 
 class ArgumentObject(Member):
     """The argument object, verbatim."""
 
+    __slots__ = ("tail",)
     is_object = True
 
     def __init__(self) -> None:
@@ -113,6 +137,10 @@ class ArgumentObject(Member):
             return text[:-1]
         return text
 
+    def plain(self, text: str) -> str | None:
+        """Takes the text the short way (see `State.plain`)."""
+        return self._json.plain(text)
+
     def close_braces(self) -> bool:
         """Adds missing final braces; False when more is missing."""
         return self._json.close_braces()
@@ -123,6 +151,8 @@ class ArgumentObject(Member):
 
 class ArgumentString(Member):
     """The argument object inside a JSON string: decoded once, while it arrives. An empty string is an empty object."""
+
+    __slots__ = ("_begun", "_encoded", "_inner", "_opened", "_unreadable", "tail")
 
     def __init__(self) -> None:
         super().__init__()
@@ -208,6 +238,7 @@ class ArgumentString(Member):
 class NoArguments(Member):
     """`null`, or no arguments at all: an empty object."""
 
+    __slots__ = ()
     tail = "{}"
 
     @property

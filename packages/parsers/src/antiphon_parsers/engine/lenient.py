@@ -8,6 +8,7 @@ Anything else fails.
 import re
 
 from antiphon_parsers.engine.cursor import SPACE_LIMIT
+from antiphon_parsers.engine.record import Record, register
 from antiphon_turns.json_scan import MAX_DEPTH, JsonScanner
 
 _SINGLE_RUN = re.compile(r"[^'\"\\\x00-\x1f]+")
@@ -22,7 +23,10 @@ def escaped(char: str) -> str:
     return _CONTROLS.get(char) or f"\\u{ord(char):04x}"
 
 
-class LenientJson:
+register(JsonScanner)
+
+
+class LenientJson(Record):
     """One value. `feed` returns how many characters were taken; `take` gives the JSON they became so far (a trailing
     comma is held until it is known not to be one too many). `repaired`: the output differs from the input."""
 
@@ -58,6 +62,12 @@ class LenientJson:
                 if self._scanner.failed:
                     at = self._repair(text, at)
         return at - start
+
+    def plain(self, text: str) -> str | None:
+        """Takes the text and returns it when all of it goes on a string as it is, and nothing waits to be taken."""
+        if self._single or self._literal or self._out or not self._scanner.take_plain(text):
+            return None
+        return text
 
     def take(self) -> str:
         """The JSON since the last call."""

@@ -11,6 +11,7 @@ import re
 
 import msgspec
 
+from antiphon_parsers.engine.call_tag import CallTag, Head
 from antiphon_parsers.engine.cursor import SPACE_LIMIT, Cursor, Found, Peek
 from antiphon_parsers.engine.cut import cut_attempt
 from antiphon_parsers.engine.emitter import Emitter
@@ -19,12 +20,11 @@ from antiphon_parsers.engine.noted_body import Notation, NotedBody
 from antiphon_parsers.engine.noted_calls import CALLEE
 from antiphon_parsers.engine.prose import Mention, Prose
 from antiphon_parsers.engine.state import State
-from antiphon_parsers.engine.tools import NAME_SLACK
+from antiphon_parsers.engine.tools import NAME_SLACK, ToolTable
 from antiphon_turns import SegmentStatus
 
 _KEYWORD = re.compile(r"\s{0,8}(?:\)|[^\W\d]\w{0,99}\s{0,8}=)")
 _KEYWORD_BEGUN = re.compile(r"\s{0,8}(?:[^\W\d]\w{0,99}\s{0,8})?")
-_NOTATION = Notation(close=")", assign="=", quote="", words=False, end="]")
 
 
 class ListedCalls(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +35,7 @@ class ListedCalls(msgspec.Struct, frozen=True, kw_only=True):
     wrapper_close: str
     bare: bool
     json: JsonCalls | None = None
+    notation: Notation = Notation(close=")", assign="=", quote="", words=False, end="]")
     line_start_in_reasoning: bool = True
 
     @property
@@ -46,78 +47,81 @@ class ListedCalls(msgspec.Struct, frozen=True, kw_only=True):
         return (self.wrapper_close,)
 
     def attempt(self, mention: Mention) -> State:
-        bare = mention.marker != self.wrapper_open
-        return ListedHeader(self, mention, only_known=bare or mention.only_known, line_start=bare)
+        if self.json is not None and mention.marker in self.json.openers:
+            if mention.marker == self.wrapper_open:
+                return ListedOpener(self, mention)
+            if mention.line_start:
+                return self.json.attempt(mention)
+        return CallTag(self, mention, only_known=mention.only_known or mention.marker != self.wrapper_open)
+
+    def head(self, cursor: Cursor, mention: Mention, *, only_known: bool) -> Head | None:
+        wrapped = mention.marker == self.wrapper_open
+        if not wrapped and not mention.line_start:
+            return None
+        bracket = cursor.peek(cursor.at + mention.size, ("[",) if wrapped else ("",))
+        if bracket is Peek.PENDING or bracket is Peek.END:
+            return Head(plausible=False)
+        start = bracket.end if isinstance(bracket, Found) else cursor.at + mention.size
+        return self._callee(cursor, mention.tools, _behind_space(cursor.text, start), only_known=only_known)
+
+    def begin(self, out: Emitter, prose: Prose, name: str, *, is_json: bool) -> State:
+        out.open("tool_call", name)
+        out.delta("{")
+        return NotedBody(self.notation, prose, prose.tools.parameters(name), openers=self.openers, syntax=self)
+
+    def chained(self, prose: Prose, marker: str) -> State:
+        return CallTag(self, Mention(prose, marker, 0, line_start=True), only_known=False)
+
+    def behind_arguments(self, prose: Prose, status: SegmentStatus) -> State:
+        return ListedEnd(self, prose, status)
+
+    def _callee(self, cursor: Cursor, tools: ToolTable, start: int, *, only_known: bool) -> Head | None:
+        """The name, the bracket, and the first keyword or the closing bracket."""
+        found = CALLEE.match(cursor.text, start)
+        end = found.end() if found else start
+        name = cursor.text[start:end]
+        if end == len(cursor.text):
+            growing = tools.knows_prefix(name) if only_known else len(name) <= tools.longest + NAME_SLACK
+            return Head() if growing else None
+        if cursor.text[end] != "(" or not tools.accepts(name, only_known=only_known):
+            return None
+        if _KEYWORD.match(cursor.text, end + 1):
+            return Head(name, end + 1)
+        begun = _KEYWORD_BEGUN.match(cursor.text, end + 1)
+        return Head() if begun and begun.end() == len(cursor.text) else None
 
 
-class ListedHeader:
-    """Calls may begin here, or the next of them."""
+class ListedOpener(State):
+    """Behind an opener of calls in either notation: the first element of the list tells which."""
 
-    def __init__(self, syntax: ListedCalls, mention: Mention, *, only_known: bool, line_start: bool) -> None:
+    __slots__ = ("_mention", "_syntax")
+
+    def __init__(self, syntax: ListedCalls, mention: Mention) -> None:
         self._syntax = syntax
         self._mention = mention
-        self._only_known = only_known
-        self._line_start = line_start
-        self._name: str | None = None
 
     @property
     def in_reasoning(self) -> bool:
         return self._mention.prose.in_reasoning
 
     def advance(self, cursor: Cursor, out: Emitter) -> State | None:
-        mention = self._mention
-        if self._line_start and not mention.line_start:
-            return self._mention.decline(cursor, out)
-        json = self._syntax.json
-        if json is not None and mention.marker in json.openers and mention.marker != self._syntax.wrapper_open:
-            return json.attempt(mention)
-        bracket = cursor.peek(cursor.at + mention.size, ("[",) if mention.marker == self._syntax.wrapper_open else ("",))
-        if bracket is Peek.PENDING:
+        syntax, mention = self._syntax, self._mention
+        bracket = cursor.peek(cursor.at + mention.size, ("[",))
+        brace = cursor.peek(bracket.end, ("{",)) if isinstance(bracket, Found) else bracket
+        if brace is Peek.PENDING:
             return None
-        if bracket is Peek.END:
-            return self._mention.decline(cursor, out) if mention.is_named_only(cursor) else None
-        start = bracket.end if isinstance(bracket, Found) else cursor.at + mention.size
-        if json is not None and mention.marker in json.openers:
-            brace = cursor.peek(start, ("{",))
-            if brace is Peek.PENDING:
-                return None
-            if isinstance(brace, Found):
-                return json.attempt(mention)
-        return self._callee(cursor, out, _behind_space(cursor.text, start))
+        if isinstance(brace, Found) and isinstance(bracket, Found) and syntax.json is not None:
+            return syntax.json.attempt(mention)
+        return CallTag(syntax, mention, only_known=mention.only_known)
 
     def finish(self, cursor: Cursor, out: Emitter) -> bool:
-        return cut_attempt(self._mention, self._name, cursor, out)
-
-    def _callee(self, cursor: Cursor, out: Emitter, start: int) -> State | None:
-        mention = self._mention
-        tools = mention.tools
-        found = CALLEE.match(cursor.text, start)
-        end = found.end() if found else start
-        name = cursor.text[start:end]
-        if end == len(cursor.text):
-            growing = tools.knows_prefix(name) if self._only_known else len(name) <= tools.longest + NAME_SLACK
-            return None if growing else self._mention.decline(cursor, out)
-        if cursor.text[end] != "(" or not tools.accepts(name, only_known=self._only_known):
-            return self._mention.decline(cursor, out)
-        if not _KEYWORD.match(cursor.text, end + 1):
-            begun = _KEYWORD_BEGUN.match(cursor.text, end + 1)
-            return None if begun and begun.end() == len(cursor.text) else self._mention.decline(cursor, out)
-        self._name = name
-        prose = mention.prose
-        prose.leave(out, cursor.offset(cursor.at + mention.lead))
-        cursor.at = end + 1
-        out.open("tool_call", name)
-        out.delta("{")
-        return NotedBody(_NOTATION, prose, tools.parameters(name), openers=self._syntax.openers, after=self._after)
-
-    def _after(self, status: SegmentStatus) -> State:
-        return ListedEnd(self._syntax, self._mention.prose, status)
+        return cut_attempt(self._mention, None, cursor, out)
 
 
-class ListedEnd:
+class ListedEnd(State):
     """Behind a call: it leaves, then another one follows, or the end of the list and its marker."""
 
-    in_reasoning = False
+    __slots__ = ("_listed", "_prose", "_status", "_syntax")
 
     def __init__(self, syntax: ListedCalls, prose: Prose, status: SegmentStatus) -> None:
         self._syntax = syntax
@@ -136,11 +140,11 @@ class ListedEnd:
         if not isinstance(found, Found):
             following = _behind_space(cursor.text, cursor.at)
             if not self._syntax.bare and not self._listed and CALLEE.match(cursor.text, following):
-                return ListedHeader(self._syntax, Mention(prose, "", 0, line_start=True), only_known=False, line_start=False)
+                return self._syntax.chained(prose, "")
             return prose
         if found.literal == ",":
             cursor.at = found.start
-            return ListedHeader(self._syntax, Mention(prose, ",", 0, line_start=True), only_known=False, line_start=False)
+            return self._syntax.chained(prose, found.literal)
         cursor.at = found.end
         if found.literal == "]":
             self._listed = True

@@ -13,7 +13,6 @@ from functools import lru_cache
 
 import msgspec
 
-from antiphon_parsers.engine.closing import AfterBody
 from antiphon_parsers.engine.cursor import Cursor, MarkerSet
 from antiphon_parsers.engine.cut import cut_attempt
 from antiphon_parsers.engine.emitter import Emitter
@@ -22,7 +21,6 @@ from antiphon_parsers.engine.json_calls import PassedOver
 from antiphon_parsers.engine.prose import Mention
 from antiphon_parsers.engine.state import State
 from antiphon_parsers.engine.tools import NAME_SLACK
-from antiphon_turns import SegmentStatus
 
 _HEADER_SLACK = 128
 """Characters of a header beside the recipient's name (I7)."""
@@ -72,21 +70,23 @@ class MessageCalls(msgspec.Struct, frozen=True, kw_only=True):
         return MessageHeader(self, mention)
 
 
-class MessageHeader:
+class MessageHeader(State):
     """A header up to its body marker. One that never comes makes the header's tokens stray."""
+
+    __slots__ = ("_mention", "_syntax")
 
     def __init__(self, syntax: MessageCalls, mention: Mention) -> None:
         self._syntax = syntax
         self._mention = mention
-        self._markers = _header_ends(syntax)
 
     @property
     def in_reasoning(self) -> bool:
         return self._mention.prose.in_reasoning
 
     def advance(self, cursor: Cursor, out: Emitter) -> State | None:
-        found = self._markers.find(cursor.text, cursor.at)
-        end = found.start if found else self._markers.held_from(cursor.text, cursor.at)
+        markers = _header_ends(self._syntax)
+        found = markers.find(cursor.text, cursor.at)
+        end = found.start if found else markers.held_from(cursor.text, cursor.at)
         too_long = end - cursor.at > self._mention.tools.longest + NAME_SLACK + _HEADER_SLACK
         if too_long or (found is not None and found.literal != self._syntax.body):
             plain = self._mention.marker == self._syntax.addressed
@@ -102,18 +102,18 @@ class MessageHeader:
         if name is None:
             return content
         syntax = self._syntax
-        return JsonBody(prose, name, ends=(*syntax.ends, syntax.start), openers=syntax.header_tokens, after=self._after, refused=content)
+        ends = (*syntax.ends, syntax.start)
+        return JsonBody(prose, name, ends=ends, openers=syntax.header_tokens, closer=syntax.ends[0], refused=content)
 
     def finish(self, cursor: Cursor, out: Emitter) -> bool:
-        name = self._recipient(cursor.text[cursor.at :])
+        header = cursor.text[cursor.at :]
+        name = self._recipient(header)
         if name is not None:
-            return cut_attempt(self._mention, name, cursor, out)
+            is_whole = self._recipient(header[:-1]) == name  # something stands behind it
+            return cut_attempt(self._mention, name if is_whole else None, cursor, out)
         self._mention.prose.leave(out, cursor.offset())
         cursor.at = len(cursor.text)
         return False
-
-    def _after(self, tail: str, status: SegmentStatus) -> State:
-        return AfterBody(self._mention.prose, closer=self._syntax.ends[0], tail=tail, status=status, surplus="}]")
 
     def _channel(self, header: str) -> str:
         """The last channel named."""

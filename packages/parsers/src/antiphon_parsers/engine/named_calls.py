@@ -10,7 +10,7 @@ marker is looked for only behind the object, because a string may contain it.
 
 import re
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import msgspec
 
@@ -66,6 +66,9 @@ class NamedCalls(msgspec.Struct, frozen=True, kw_only=True):
     def attempt(self, mention: Mention) -> State:
         return Header(self, mention)
 
+    def behind_call(self, prose: Prose) -> State:
+        return Between(self, prose)
+
 
 @lru_cache(maxsize=64)
 def header_ends(syntax: NamedCalls) -> MarkerSet:
@@ -74,15 +77,22 @@ def header_ends(syntax: NamedCalls) -> MarkerSet:
     return MarkerSet(["{", '"{', *ends])
 
 
-class Header:
+class Header(State):
     """An opener was seen. It begins a call when a whole header with a name follows, and arguments behind that."""
+
+    __slots__ = ("_growing", "_limit", "_mention", "_pattern", "_syntax")
+    derived = ("_growing", "_limit", "_pattern")
 
     def __init__(self, syntax: NamedCalls, mention: Mention) -> None:
         self._syntax = syntax
         self._mention = mention
+        self.derive()
+
+    def derive(self) -> None:
+        syntax = self._syntax
         self._pattern = re.compile(syntax.header)
         self._growing = re.compile(syntax.growing)
-        self._limit = mention.tools.longest + NAME_SLACK + sum(map(len, syntax.separators))
+        self._limit = self._mention.tools.longest + NAME_SLACK + sum(map(len, syntax.separators))
 
     @property
     def in_reasoning(self) -> bool:
@@ -158,10 +168,10 @@ class Header:
         return name if self._mention.tools.accepts(name, only_known=only_known) else None
 
 
-class Body:
+class Body(State):
     """The argument object of a call that has begun."""
 
-    in_reasoning = False
+    __slots__ = ("_arguments", "_prose", "_syntax")
 
     def __init__(self, syntax: NamedCalls, prose: Prose, arguments: ArgumentObject | ArgumentString) -> None:
         self._syntax = syntax
@@ -176,6 +186,9 @@ class Body:
             return AfterArguments(self._syntax, self._prose, arguments.tail, "recovered" if arguments.repaired else "complete")
         return self._repair(cursor, out) if arguments.failed else None
 
+    def plain(self, text: str, out: Emitter) -> str | None:
+        return self._arguments.plain(text) if isinstance(self._arguments, ArgumentObject) else None
+
     def finish(self, cursor: Cursor, out: Emitter) -> bool:
         return cut_call(cursor, out)
 
@@ -189,14 +202,13 @@ class Body:
             out.delta(self._arguments.take())
             return AfterArguments(self._syntax, self._prose, self._arguments.tail, "recovered")
         closers = (closer, *self._syntax.section_ends) if closer else ()
-        then = partial(Between, self._syntax)
-        return Unreadable(self._prose, closers=closers, openers=self._syntax.openers, then=then)
+        return Unreadable(self._prose, closers=closers, openers=self._syntax.openers, then=self._syntax)
 
 
-class AfterArguments:
+class AfterArguments(State):
     """Behind the arguments: the call leaves at its closing marker, or as soon as that cannot come any more."""
 
-    in_reasoning = False
+    __slots__ = ("_prose", "_status", "_syntax", "_tail")
 
     def __init__(self, syntax: NamedCalls, prose: Prose, tail: str, status: SegmentStatus) -> None:
         self._syntax = syntax
@@ -225,10 +237,10 @@ class AfterArguments:
         return False
 
 
-class Between:
+class Between(State):
     """Behind a call: another one, the end of the section, or text."""
 
-    in_reasoning = False
+    __slots__ = ("_prose", "_syntax")
 
     def __init__(self, syntax: NamedCalls, prose: Prose) -> None:
         self._syntax = syntax

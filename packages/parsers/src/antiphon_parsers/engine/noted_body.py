@@ -6,6 +6,7 @@ notation goes on behind it.
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -16,6 +17,7 @@ from antiphon_parsers.engine.cut import cut_call
 from antiphon_parsers.engine.emitter import Emitter
 from antiphon_parsers.engine.json_members import StringMember
 from antiphon_parsers.engine.lenient import LenientJson
+from antiphon_parsers.engine.loose_strings import LooseString
 from antiphon_parsers.engine.prose import Prose
 from antiphon_parsers.engine.state import State
 from antiphon_parsers.engine.tools import NAME_SLACK, Parameters
@@ -30,44 +32,65 @@ _PYTHON_WORDS = {"None": "null", "True": "true", "False": "false"}
 
 class Notation(msgspec.Struct, frozen=True, kw_only=True):
     """`close` ends the arguments, `assign` stands between a key and its value (":" in nested objects). `quote` sets raw strings
-    off ("": there are none). `words`: a bare word is text; otherwise it is an error. `end` is the marker behind a block."""
+    off ("": there are none). `words`: a bare word is text; otherwise it is an error. `end` is the marker behind a block. `loose`: quotes
+    inside strings need not be escaped."""
 
     close: str
     assign: str
     quote: str
     words: bool
     end: str
+    loose: bool = False
 
 
-class NotedBody:
-    """Behind the bracket that opens the arguments. `after` is the state behind the one that closes them; it gets the status.
-    The call is open."""
+class NotedSyntax(Protocol):
+    """What the body asks of its syntax."""
 
-    in_reasoning = False
+    def behind_arguments(self, prose: Prose, status: SegmentStatus) -> State:
+        """The state behind the bracket that closes the arguments; the last one has not been said."""
+        ...
 
-    def __init__(
-        self, notation: Notation, prose: Prose, parameters: Parameters, *, openers: tuple[str, ...], after: Callable[[SegmentStatus], State]
-    ) -> None:
+
+Step = Literal["member", "in_key", "assign", "item", "value", "quoted", "loosely", "raw", "bare", "behind"]
+
+
+class NotedBody(State):
+    """Behind the bracket that opens the arguments. The call is open."""
+
+    __slots__ = (
+        *("_filled", "_held", "_json", "_key", "_loose", "_notation", "_openers", "_parameters", "_prose"),
+        *("_quoted_key", "_recovered", "_size", "_stack", "_step", "_syntax"),
+    )
+
+    def __init__(self, notation: Notation, prose: Prose, parameters: Parameters, *, openers: tuple[str, ...], syntax: NotedSyntax) -> None:
         self._notation = notation
         self._prose = prose
         self._parameters = parameters
         self._openers = openers
-        self._after = after
-        self._step: Callable[[Cursor, Emitter], State | None] = self._member
+        self._syntax = syntax
+        self._step: Step = "member"
         self._stack = [notation.close]
         self._filled = [False]
         self._key = ""
         self._json = LenientJson()
+        self._loose = LooseString("")
         self._quoted_key = StringMember()
         self._held: list[str] = []
         self._size = 0
         self._recovered = False
 
     def advance(self, cursor: Cursor, out: Emitter) -> State | None:
-        return self._step(cursor, out)
+        return _STEPS[self._step](self, cursor, out)
 
     def finish(self, cursor: Cursor, out: Emitter) -> bool:
         return cut_call(cursor, out)
+
+    def plain(self, text: str, out: Emitter) -> str | None:
+        if self._step == "quoted":
+            return self._json.plain(text)
+        if self._step == "raw" and _quotes(self._notation.quote).first.search(text) is None:
+            return json_string(text)
+        return None
 
     def _next(self, cursor: Cursor, literals: tuple[str, ...]) -> Found | Peek:
         """Which literal stands next, behind white space."""
@@ -92,7 +115,7 @@ class NotedBody:
         if found.literal in ('"', "'"):
             self._quoted_key = StringMember()
             self._size = 0
-            self._step = self._in_key
+            self._step = "in_key"
             return self
         bound = found.end + self._parameters.longest + NAME_SLACK
         end = cursor.text.find(found.literal, found.end, bound + len(found.literal))
@@ -100,7 +123,7 @@ class NotedBody:
             return self._fail() if len(cursor.text) >= bound + len(found.literal) else None
         self._key = cursor.text[found.end : end]
         cursor.at = end + len(found.literal)
-        self._step = self._assign
+        self._step = "assign"
         return self
 
     def _in_key(self, cursor: Cursor, out: Emitter) -> State | None:
@@ -110,7 +133,7 @@ class NotedBody:
         self._size += taken
         if self._quoted_key.done:
             self._key, self._size = self._quoted_key.text, 0
-            self._step = self._assign
+            self._step = "assign"
             return self
         too_long = self._size > 6 * (self._parameters.longest + NAME_SLACK)
         return self._fail() if too_long or self._quoted_key.failed else None
@@ -125,7 +148,7 @@ class NotedBody:
             return self._fail() if len(cursor.text) >= bound else None
         self._key = key
         cursor.at = end
-        self._step = self._assign
+        self._step = "assign"
         return self
 
     @property
@@ -138,7 +161,7 @@ class NotedBody:
             return self._fail() if found is Peek.ABSENT else None
         cursor.at = found.end
         self._separate(out, f'"{json_string(self._key)}": ')
-        self._step = self._value
+        self._step = "value"
         return self
 
     def _separate(self, out: Emitter, text: str) -> None:
@@ -153,7 +176,7 @@ class NotedBody:
         if isinstance(found, Found):
             return self._close(cursor, out) if found.literal == "]" else self._repair(out)
         self._separate(out, "")
-        self._step = self._value
+        self._step = "value"
         return self
 
     def _value(self, cursor: Cursor, out: Emitter) -> State | None:
@@ -163,15 +186,20 @@ class NotedBody:
         literal = found.literal if isinstance(found, Found) else ""
         if literal in _BRACKETS:
             return self._nest(cursor, out, literal)
-        if literal in ('"', "'"):
+        if literal in ('"', "'") and self._notation.loose:
+            out.delta('"')
+            cursor.at += 1
+            self._loose = LooseString(literal)
+            self._step = "loosely"
+        elif literal in ('"', "'"):
             self._json = LenientJson()
-            self._step = self._quoted
+            self._step = "quoted"
         elif literal and literal == self._notation.quote:
             out.delta('"')
             cursor.at += len(literal)
-            self._step = self._raw
+            self._step = "raw"
         else:
-            self._step = self._bare
+            self._step = "bare"
         return self
 
     def _nest(self, cursor: Cursor, out: Emitter, bracket: str) -> State:
@@ -181,16 +209,26 @@ class NotedBody:
         out.delta(bracket)
         self._stack.append(_BRACKETS[bracket])
         self._filled.append(False)
-        self._step = self._member if bracket == "{" else self._item
+        self._step = "member" if bracket == "{" else "item"
         return self
 
     def _quoted(self, cursor: Cursor, out: Emitter) -> State | None:
         cursor.at += self._json.feed(cursor.text, cursor.at)
         out.delta(self._json.take())
         if self._json.done:
-            self._step = self._behind
+            self._step = "behind"
             return self
         return self._fail() if self._json.failed else None
+
+    def _loosely(self, cursor: Cursor, out: Emitter) -> State | None:
+        """Inside a string in whose text quotes may stand."""
+        out.delta(self._loose.read(cursor))
+        if not self._loose.done:
+            return None
+        out.delta('"')
+        self._recovered = self._recovered or self._loose.repaired
+        self._step = "behind"
+        return self
 
     def _raw(self, cursor: Cursor, out: Emitter) -> State | None:
         markers = _quotes(self._notation.quote)
@@ -209,7 +247,7 @@ class NotedBody:
             out.delta(json_string(found.literal))
         else:
             out.delta('"')
-            self._step = self._behind
+            self._step = "behind"
         return self
 
     def _bare(self, cursor: Cursor, out: Emitter) -> State | None:
@@ -233,7 +271,7 @@ class NotedBody:
         if text.startswith('"') and not notation.words:
             return self._fail()
         out.delta(text)
-        self._step = self._behind
+        self._step = "behind"
         return self
 
     def _typed(self, word: str) -> str:
@@ -251,7 +289,7 @@ class NotedBody:
             return self._fail() if found is Peek.ABSENT else None
         if found.literal == ",":
             cursor.at = found.end
-            self._step = self._item if self._stack[-1] == "]" else self._member
+            self._step = "item" if self._stack[-1] == "]" else "member"
             return self
         return self._close(cursor, out) if found.literal == self._stack[-1] else self._repair(out)
 
@@ -260,15 +298,15 @@ class NotedBody:
         closed = self._stack.pop()
         self._filled.pop()
         if not self._stack:
-            return self._after("recovered" if self._recovered else "complete")
+            return self._syntax.behind_arguments(self._prose, "recovered" if self._recovered else "complete")
         out.delta(closed)
-        self._step = self._behind
+        self._step = "behind"
         return self
 
     def _repair(self, out: Emitter) -> State:
         """The block's end stands here, so closing brackets are missing."""
         out.delta("".join(reversed(self._stack[1:])))
-        return self._after("recovered")
+        return self._syntax.behind_arguments(self._prose, "recovered")
 
     def _fail(self) -> State:
         notation = self._notation
@@ -283,3 +321,17 @@ def _quotes(quote: str) -> MarkerSet:
 @lru_cache(maxsize=16)
 def _bare_ends(notation: Notation) -> MarkerSet:
     return MarkerSet((",", "}", "]", notation.close, notation.end))
+
+
+_STEPS: dict[Step, Callable[[NotedBody, Cursor, Emitter], State | None]] = {
+    "member": NotedBody._member,
+    "in_key": NotedBody._in_key,
+    "assign": NotedBody._assign,
+    "item": NotedBody._item,
+    "value": NotedBody._value,
+    "quoted": NotedBody._quoted,
+    "loosely": NotedBody._loosely,
+    "raw": NotedBody._raw,
+    "bare": NotedBody._bare,
+    "behind": NotedBody._behind,
+}

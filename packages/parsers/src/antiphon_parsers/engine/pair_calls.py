@@ -3,10 +3,12 @@ call_close`, alone or in a block."""
 
 import msgspec
 
+from antiphon_parsers.engine.call_tag import CallTag, Head
 from antiphon_parsers.engine.cursor import Cursor, Found, Peek
-from antiphon_parsers.engine.prose import Mention
+from antiphon_parsers.engine.emitter import Emitter
+from antiphon_parsers.engine.prose import Mention, Prose
 from antiphon_parsers.engine.state import State
-from antiphon_parsers.engine.tag_calls import CallTag, Head, ParameterHead, Spellings
+from antiphon_parsers.engine.tag_calls import ParameterHead, Spellings, begin_call, chained_call, read_head
 from antiphon_parsers.engine.tools import NAME_SLACK, Parameters, ToolTable, name_end
 
 
@@ -26,6 +28,7 @@ class PairCalls(msgspec.Struct, frozen=True, kw_only=True):
     strays: Spellings = ()
     line_start_in_reasoning: bool = True
     json_bodies: bool = False
+    shares_end: bool = False
     wrappers: Spellings = ()
 
     @property
@@ -40,7 +43,16 @@ class PairCalls(msgspec.Struct, frozen=True, kw_only=True):
         bare = bool(self.block_open) and mention.marker in self.call_open
         return CallTag(self, mention, only_known=mention.only_known or bare)
 
-    def head(self, cursor: Cursor, at: int, tools: ToolTable, *, only_known: bool) -> Head | None:
+    def head(self, cursor: Cursor, mention: Mention, *, only_known: bool) -> Head | None:
+        return read_head(self, cursor, mention, only_known=only_known)
+
+    def begin(self, out: Emitter, prose: Prose, name: str, *, is_json: bool) -> State:
+        return begin_call(self, out, prose, name)
+
+    def chained(self, prose: Prose, marker: str) -> State:
+        return chained_call(self, prose, marker)
+
+    def call_head(self, cursor: Cursor, at: int, tools: ToolTable, *, only_known: bool) -> Head | None:
         """The name is all text up to the next tag. One that is not declared has no white space in it and stands right
         behind the tag or on the next line, which tells it from prose."""
         text = cursor.text

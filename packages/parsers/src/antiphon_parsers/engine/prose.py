@@ -20,6 +20,7 @@ from typing import Literal
 
 from antiphon_parsers.engine.cursor import Cursor, Found, MarkerSet, Peek, lines_before
 from antiphon_parsers.engine.emitter import Emitter
+from antiphon_parsers.engine.record import Record
 from antiphon_parsers.engine.state import State
 from antiphon_parsers.engine.tools import ToolTable
 from antiphon_parsers.grammar import Grammar, ReasoningMarkers
@@ -58,14 +59,20 @@ def transitions(grammar: Grammar, kind: ProseKind) -> Transitions:
     return Transitions(actions, newlines=max(tail, grammar.gap if grammar.calls is not None else 0))
 
 
-class Prose:
+REFUSED_LIMIT = 256
+"""Refused openers whose closers are told from stray ones (a snapshot holds no more of the past)."""
+
+
+class Prose(State):
     """Text or reasoning. `strip` line feeds are framing at its beginning; `first`: the turn begins here."""
+
+    __slots__ = ("_blank", "_filled", "_first", "_ignored", "_last", "_refused", "_strip", "_table", "grammar", "kind", "tools")
+    derived = ("_table",)
 
     def __init__(self, kind: ProseKind, grammar: Grammar, tools: ToolTable, *, strip: int = 0, first: bool = False) -> None:
         self.kind = kind
         self.grammar = grammar
         self.tools = tools
-        self._table = transitions(grammar, kind)
         self._strip = strip
         self._first = first
         self._blank: list[str] = []
@@ -73,10 +80,20 @@ class Prose:
         self._filled = False
         self._ignored = False
         self._refused: list[Refused] = []
+        self.derive()
+
+    def derive(self) -> None:
+        self._table = transitions(self.grammar, self.kind)
 
     @property
     def in_reasoning(self) -> bool:
         return self.kind == "reasoning"
+
+    def plain(self, text: str, out: Emitter) -> str | None:
+        if self._strip or self._ignored or not self._filled or not out.is_open or self._table.markers.first.search(text):
+            return None
+        self._last = text[-1]
+        return text
 
     def advance(self, cursor: Cursor, out: Emitter) -> State | None:
         if self._strip and not self._strip_framing(cursor):
@@ -129,6 +146,7 @@ class Prose:
         """An attempted call was none: the next `size` characters, its marker, are prose."""
         if size and as_what is not None:
             self._refused.append(as_what)
+            del self._refused[:-REFUSED_LIMIT]
         self._strip = 0
         self._write(cursor, out, cursor.at + size)
         return self
@@ -225,7 +243,7 @@ _BREAKS = " `'\"),.;:!?*"
 """What follows a marker that a sentence only names. A block begins with anything else, or at the start of a line."""
 
 
-class Mention:
+class Mention(Record):
     """A call opener in prose that may begin a call: `lead` characters of framing, then `marker`, from the cursor on."""
 
     __slots__ = ("lead", "line_start", "marker", "prose")

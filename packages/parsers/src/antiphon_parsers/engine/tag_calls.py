@@ -12,39 +12,37 @@ grammar goes on behind it. Every tag may have several spellings; the first is th
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
-from antiphon_parsers.engine.closing import Unreadable
+from antiphon_parsers.engine.call_tag import CallTag, Head
+from antiphon_parsers.engine.closing import AfterBody, Unreadable
 from antiphon_parsers.engine.cursor import Cursor, Found, MarkerSet, Peek
-from antiphon_parsers.engine.cut import cut_attempt, cut_call
+from antiphon_parsers.engine.cut import cut_call
 from antiphon_parsers.engine.emitter import Emitter
 from antiphon_parsers.engine.prose import Mention, Prose
 from antiphon_parsers.engine.state import State
 from antiphon_parsers.engine.tools import Parameters, ToolTable
 from antiphon_parsers.engine.xml_values import Arguments, DroppedValue, Sink, ValueForm, pour
+from antiphon_turns import SegmentStatus
 from antiphon_turns.json_scan import JsonScanner
 
 Spellings = tuple[str, ...]
-
-
-class Head(NamedTuple):
-    """The head of a call as far as it is there: the name, when it is whole, and where the body begins, when it has begun.
-    `plausible`: a turn that ends here was cut in a call; else a sentence may have ended that names the marker."""
-
-    name: str | None = None
-    end: int | None = None
-    plausible: bool = True
+NO_LEADS: Spellings = ("",)
 
 
 class ParameterHead(NamedTuple):
-    """What stands before a value; without `key` it is unreadable and dropped, with its value unless `valueless`."""
+    """What stands before a value; without `key` it is unreadable and dropped, with its value unless `valueless`. `leads` may
+    stand before what ends the value, as framing; `framed`: framing stands before the value, too."""
 
     key: str | None
     end: int
     form: ValueForm = "schema"
     valueless: bool = False
+    leads: Spellings = NO_LEADS
+    framed: bool = False
 
 
 class Tags(Protocol):
-    """What the states ask of a syntax. An empty `block_open` means that calls stand alone."""
+    """What the states ask of a syntax. An empty `block_open` means that calls stand alone. `shares_end`: the block's end
+    belongs to the call before it, which leaves there, or as soon as that cannot come any more."""
 
     @property
     def block_open(self) -> Spellings: ...
@@ -74,7 +72,10 @@ class Tags(Protocol):
         """Keys that models put round all arguments."""
         ...
 
-    def head(self, cursor: Cursor, at: int, tools: ToolTable, *, only_known: bool) -> Head | None:
+    @property
+    def shares_end(self) -> bool: ...
+
+    def call_head(self, cursor: Cursor, at: int, tools: ToolTable, *, only_known: bool) -> Head | None:
         """Reads what follows a call's opening literal; None when it is no call."""
         ...
 
@@ -82,53 +83,40 @@ class Tags(Protocol):
         """Reads what follows a parameter's opening literal; None while undecided and when the turn ends there."""
         ...
 
+    def head(self, cursor: Cursor, mention: Mention, *, only_known: bool) -> Head | None: ...
 
-class CallTag:
-    """A call opener was seen. It begins a call when a whole head follows and a body behind that."""
+    def begin(self, out: Emitter, prose: Prose, name: str, *, is_json: bool) -> State: ...
 
-    def __init__(self, syntax: Tags, mention: Mention, *, only_known: bool) -> None:
-        self._syntax = syntax
-        self._mention = mention
-        self._only_known = only_known
-        self._name: str | None = None
-
-    @property
-    def in_reasoning(self) -> bool:
-        return self._mention.prose.in_reasoning
-
-    def advance(self, cursor: Cursor, out: Emitter) -> State | None:
-        end = cursor.at + self._mention.size
-        head = self._read(cursor, end)
-        if head is None:
-            return self._mention.decline(cursor, out)
-        self._name = head.name
-        if head.end is None or head.name is None:
-            named = self._mention.is_named_only(cursor) and not (head.plausible and cursor.text[end:].strip())
-            return self._mention.refuse(cursor, out) if named else None
-        prose = self._mention.prose
-        prose.leave(out, cursor.offset(cursor.at + self._mention.lead))
-        cursor.at = head.end
-        out.open("tool_call", head.name)
-        return Body(self._syntax, prose, Arguments(prose.tools.parameters(head.name), wrappers=self._syntax.wrappers))
-
-    def finish(self, cursor: Cursor, out: Emitter) -> bool:
-        return cut_attempt(self._mention, self._name, cursor, out)
-
-    def _read(self, cursor: Cursor, at: int) -> Head | None:
-        syntax = self._syntax
-        if self._mention.marker in syntax.block_open:
-            found = cursor.peek(at, syntax.call_open)
-            if not isinstance(found, Found):
-                return None if found is Peek.ABSENT else Head()
-            head = syntax.head(cursor, found.end, self._mention.tools, only_known=self._only_known)
-            return head and head._replace(plausible=True)
-        return syntax.head(cursor, at, self._mention.tools, only_known=self._only_known)
+    def chained(self, prose: Prose, marker: str) -> State: ...
 
 
-class Between:
+def read_head(syntax: Tags, cursor: Cursor, mention: Mention, *, only_known: bool) -> Head | None:
+    """What follows an opener, be it that of a block or of a call."""
+    at = cursor.at + mention.size
+    if mention.marker not in syntax.block_open:
+        return syntax.call_head(cursor, at, mention.tools, only_known=only_known)
+    found = cursor.peek(at, syntax.call_open)
+    if not isinstance(found, Found):
+        return None if found is Peek.ABSENT else Head()
+    head = syntax.call_head(cursor, found.end, mention.tools, only_known=only_known)
+    return head and head._replace(plausible=True)
+
+
+def begin_call(syntax: Tags, out: Emitter, prose: Prose, name: str) -> State:
+    """The state behind a call's head."""
+    out.open("tool_call", name)
+    return Body(syntax, prose, Arguments(prose.tools.parameters(name), wrappers=syntax.wrappers))
+
+
+def chained_call(syntax: Tags, prose: Prose, marker: str) -> State:
+    """The state that reads another call in the same block."""
+    return CallTag(syntax, Mention(prose, marker, 0, line_start=True), only_known=False)
+
+
+class Between(State):
     """Behind a call inside a block: another call, the block's end, or what is left of the turn."""
 
-    in_reasoning = False
+    __slots__ = ("_prose", "_syntax")
 
     def __init__(self, syntax: Tags, prose: Prose) -> None:
         self._syntax = syntax
@@ -143,7 +131,7 @@ class Between:
             cursor.at = len(cursor.text)
         elif isinstance(found, Found) and found.literal in syntax.call_open:
             cursor.at = found.start
-            return CallTag(syntax, Mention(self._prose, found.literal, 0, line_start=True), only_known=False)
+            return syntax.chained(self._prose, found.literal)
         elif isinstance(found, Found):
             cursor.at = found.end
         return self._prose
@@ -152,10 +140,10 @@ class Between:
         return False
 
 
-class Body:
+class Body(State):
     """Between the parameters of a call."""
 
-    in_reasoning = False
+    __slots__ = ("_arguments", "_prose", "_syntax")
 
     def __init__(self, syntax: Tags, prose: Prose, arguments: Arguments) -> None:
         self._syntax = syntax
@@ -187,28 +175,35 @@ class Body:
             return None
         cursor.at = head.end
         if head.key is not None:
-            return Value(self._syntax, self, self._arguments.begin(head.key, out, form=head.form))
+            sink = self._arguments.begin(head.key, out, form=head.form)
+            return Value(self._syntax, self, sink, leads=head.leads, framed=head.framed)
         out.anomaly("dropped_parameter")
-        return self if head.valueless else Value(self._syntax, self, DroppedValue())
+        return self if head.valueless else Value(self._syntax, self, DroppedValue(), leads=head.leads)
 
-    def opens_parameter(self, cursor: Cursor, found: Found) -> bool | None:
-        """Whether a parameter's opener inside a value begins the next parameter (the value's closer is missing): its head
-        must be whole, and its key declared and new. None while undecided."""
+    def opens_parameter(self, cursor: Cursor, found: Found, *, framed: bool) -> bool | None:
+        """Whether a parameter's opener inside a value begins the next parameter (the value's closer is missing): its head must
+        be whole, its key declared and new and, in a value that is `framed`, do the same. A tool that declares nothing takes any
+        key at the start of a line. None while undecided."""
+        lead = found.literal not in self._syntax.parameter_open
+        if framed and not lead:
+            return False
         head = self._syntax.parameter(cursor, found.end, self._arguments.parameters)
         if head is None:
             return None if cursor.finish is None else False
-        key = head.key
-        return key is not None and key not in self._arguments.keys and self._arguments.parameters.declares(key)
+        if head.key is None or head.key in self._arguments.keys:
+            return False
+        parameters = self._arguments.parameters
+        return parameters.declares(head.key) if parameters.any_declared else lead
 
     def close_value(self, *, missing: bool) -> None:
         """A value has ended; `missing` without its own closer."""
         self._arguments.recovered = self._arguments.recovered or missing
 
 
-class JsonBody:
+class JsonBody(State):
     """A body that is one JSON object. Its last brace waits until the call is closed."""
 
-    in_reasoning = False
+    __slots__ = ("_prose", "_scanner", "_syntax")
 
     def __init__(self, syntax: Tags, prose: Prose) -> None:
         self._syntax = syntax
@@ -233,24 +228,35 @@ class JsonBody:
     def finish(self, cursor: Cursor, out: Emitter) -> bool:
         return cut_call(cursor, out)
 
+    def plain(self, text: str, out: Emitter) -> str | None:
+        return text if self._scanner.take_plain(text) else None
 
-class Value:
+
+class Value(State):
     """Inside a parameter's value."""
 
-    in_reasoning = False
+    __slots__ = ("_body", "_framed", "_leads", "_markers", "_sink", "_syntax")
+    derived = ("_markers",)
 
-    def __init__(self, syntax: Tags, body: Body, sink: Sink) -> None:
+    def __init__(self, syntax: Tags, body: Body, sink: Sink, *, leads: Spellings = NO_LEADS, framed: bool = False) -> None:
         self._syntax = syntax
         self._body = body
         self._sink = sink
+        self._leads = leads
+        self._framed = framed
+        self.derive()
+
+    def derive(self) -> None:
+        syntax = self._syntax
         ends = syntax.parameter_close + syntax.call_close + syntax.block_close + syntax.parameter_open
-        self._markers = value_markers(*ends)
+        self._markers = value_markers(ends, self._leads)
 
     def advance(self, cursor: Cursor, out: Emitter) -> State | None:
         self._sink, found = pour(self._sink, self._markers, cursor, out)
         if found is None:
             return None
-        ends = self._ends(cursor, found)
+        marker = found.literal.lstrip("\r\n")
+        ends = self._ends(cursor, found, marker)
         if ends is None:
             return None
         if not ends:
@@ -258,36 +264,43 @@ class Value:
             cursor.at = found.end
             return self
         self._sink.end(out)
-        closed = found.literal in self._syntax.parameter_close
+        closed = marker in self._syntax.parameter_close
         self._body.close_value(missing=not closed)
-        cursor.at = found.end if closed else found.start
+        cursor.at = found.end if closed else found.end - len(marker)
         return self._body
 
     def finish(self, cursor: Cursor, out: Emitter) -> bool:
         return self._body.finish(cursor, out)
 
-    def _ends(self, cursor: Cursor, found: Found) -> bool | None:
+    def plain(self, text: str, out: Emitter) -> str | None:
+        return self._sink.plain(text, self._markers)
+
+    def _ends(self, cursor: Cursor, found: Found, marker: str) -> bool | None:
         """Whether the marker ends the value; None while undecided."""
         syntax = self._syntax
-        if found.literal in syntax.parameter_open:
-            return self._body.opens_parameter(cursor, found)
-        following = cursor.peek(found.end, _followers(syntax, found.literal))
+        if marker in syntax.parameter_open:
+            return self._body.opens_parameter(cursor, found, framed=self._framed)
+        following = cursor.peek(found.end, _followers(syntax, marker))
         if following is Peek.PENDING:
             return None
         if following is Peek.END:
-            return found.literal in syntax.parameter_close or cursor.finish == "stop"
+            return marker in syntax.parameter_close or cursor.finish == "stop"
         return isinstance(following, Found)
 
 
 def end_call(syntax: Tags, prose: Prose, cursor: Cursor, out: Emitter, found: Found | Peek, *, tail: str, recovered: bool) -> State:
-    """The body is complete: the call leaves, without waiting for the block's end. Anything but the call's own closer is left
-    to be read."""
+    """The body is complete: the call leaves, at the block's end where that is its own. Anything but the call's own closer is
+    left to be read."""
     closed = isinstance(found, Found) and found.literal in syntax.call_close
+    status: SegmentStatus = "complete" if closed and not recovered else "recovered"
     if isinstance(found, Found):
         cursor.at = found.end if closed else found.start
     elif found is Peek.END:  # at most the beginning of the closer
         cursor.at = len(cursor.text)
-    out.close_call(tail, "complete" if closed and not recovered else "recovered", cursor.offset())
+    if syntax.shares_end:
+        surplus, chain = syntax.call_close + syntax.parameter_close, (syntax.call_open[0], syntax)
+        return AfterBody(prose, closer=syntax.block_close[0], tail=tail, status=status, surplus_markers=surplus, chain=chain)
+    out.close_call(tail, status, cursor.offset())
     return Between(syntax, prose.after_call()) if syntax.block_open else prose.after_call()
 
 
@@ -301,6 +314,6 @@ def _followers(syntax: Tags, marker: str) -> Spellings:
 
 
 @lru_cache(maxsize=64)
-def value_markers(*spellings: str) -> MarkerSet:
-    """What may end a value."""
-    return MarkerSet(spellings)
+def value_markers(ends: Spellings, leads: Spellings) -> MarkerSet:
+    """What may end a value, each with every lead that is its framing."""
+    return MarkerSet([lead + end for end in ends for lead in leads])

@@ -18,9 +18,10 @@ _QUOTED_NAME = re.compile(r"(?! )[^<>\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff
 
 
 class Parameters:
-    """The declared parameters of one tool; everything is undeclared for an unknown one."""
+    """The declared parameters of the tool `name`; everything is undeclared for an unknown one."""
 
-    def __init__(self, tool: Tool | None) -> None:
+    def __init__(self, name: str, tool: Tool | None) -> None:
+        self.name = name
         self._schema = _schema(tool)
         self._properties: dict[str, list[object]] = {}
         self._others: list[object] = []
@@ -70,6 +71,11 @@ class ToolTable:
         self._tools = {tool.name: tool for tool in tools}
         self.longest = max(map(len, self._tools), default=0)
 
+    @property
+    def declared(self) -> tuple[Tool, ...]:
+        """The tools."""
+        return tuple(self._tools.values())
+
     def knows(self, name: str) -> bool:
         """Whether a tool of that name is declared."""
         return name in self._tools
@@ -86,7 +92,7 @@ class ToolTable:
 
     def parameters(self, name: str) -> Parameters:
         """The parameters of a tool."""
-        return Parameters(self._tools.get(name))
+        return Parameters(name, self._tools.get(name))
 
 
 def name_end(text: str, at: int) -> int:

@@ -1,10 +1,12 @@
 """Where the characters of an untyped value go: straight out as a JSON string, or held until they can be typed."""
 
-from typing import Literal, Protocol
+from abc import abstractmethod
+from typing import Literal
 
 from antiphon_parsers.coercion import JsonType, coerce, is_json, json_string
 from antiphon_parsers.engine.cursor import Cursor, Found, MarkerSet
 from antiphon_parsers.engine.emitter import Emitter
+from antiphon_parsers.engine.record import Record
 from antiphon_parsers.engine.tools import Parameters
 
 HELD_LIMIT = 1 << 20
@@ -16,16 +18,22 @@ ValueForm = Literal["schema", "string", "json"]
 """What types a value: the declared schema, or the model, which says that it is text or that it is JSON."""
 
 
-class Sink(Protocol):
+class Sink(Record):
     """Takes one value."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def write(self, text: str, out: Emitter) -> "Sink":
         """More of the value; returns the sink that takes what follows."""
-        ...
 
+    @abstractmethod
     def end(self, out: Emitter) -> None:
         """The value is complete."""
-        ...
+
+    def plain(self, text: str, markers: MarkerSet) -> str | None:
+        """The short way (see `State.plain`), given the markers that may end the value."""
+        return None
 
 
 def pour(sink: Sink, markers: MarkerSet, cursor: Cursor, out: Emitter) -> tuple[Sink, Found | None]:
@@ -39,8 +47,10 @@ def pour(sink: Sink, markers: MarkerSet, cursor: Cursor, out: Emitter) -> tuple[
     return sink, found
 
 
-class StringValue:
+class StringValue(Sink):
     """A string: streams."""
+
+    __slots__ = ()
 
     def __init__(self, member: str, out: Emitter) -> None:
         out.delta(member + '"')
@@ -52,9 +62,14 @@ class StringValue:
     def end(self, out: Emitter) -> None:
         out.delta('"')
 
+    def plain(self, text: str, markers: MarkerSet) -> str | None:
+        return None if markers.first.search(text) else json_string(text)
 
-class HeldValue:
+
+class HeldValue(Sink):
     """A value of some other type, or of several."""
+
+    __slots__ = ("_form", "_member", "_parts", "_size", "_types")
 
     def __init__(self, member: str, types: frozenset[JsonType], *, form: ValueForm) -> None:
         self._member = member
@@ -81,8 +96,10 @@ def typed(text: str, types: frozenset[JsonType], *, form: ValueForm) -> str:
     return word if form == "json" and is_json(word) else coerce(text, types)
 
 
-class DroppedValue:
+class DroppedValue(Sink):
     """The value of a parameter whose tag is unreadable."""
+
+    __slots__ = ()
 
     def write(self, text: str, out: Emitter) -> Sink:
         return self
@@ -91,8 +108,10 @@ class DroppedValue:
         pass
 
 
-class Wrapping:
+class Wrapping(Sink):
     """The value of a first argument that may hold all of them: held until it is known what follows it."""
+
+    __slots__ = ("_parts", "_size", "form", "key")
 
     def __init__(self, key: str, form: ValueForm) -> None:
         self.key = key
@@ -131,10 +150,12 @@ class Wrapping:
         pass
 
 
-class Arguments:
+class Arguments(Record):
     """The argument object of one call while it is written. A repeated key is written again: the last one wins
     wherever JSON is read. `wrappers` are keys that models put round all arguments: where the tool declares no such parameter
     and no other argument is given, the object in it is the arguments."""
+
+    __slots__ = ("_littered", "_wrappers", "_wrapping", "keys", "parameters", "recovered")
 
     def __init__(self, parameters: Parameters, *, wrappers: tuple[str, ...] = ()) -> None:
         self.parameters = parameters

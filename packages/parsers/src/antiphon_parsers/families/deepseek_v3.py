@@ -5,18 +5,19 @@ from collections.abc import Sequence
 
 from antiphon_parsers.engine.named_calls import NamedCalls
 from antiphon_parsers.families.parts import TYPED, ToolPart, argument_text, offer
+from antiphon_parsers.forcing.forms import CallFormat
 from antiphon_turns import CallSegment, DetectionRule, Frame, Tool
 
 SECTION, SECTION_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
 CALL, SEPARATOR, CALL_END = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"
 _NAME = r'[^\s<>{}"`｜]+'
 
-# The forms of V3 (a type word, then the name, then a fence) and of V3.1 (the name alone): models mix them.
+# The forms of V3 (a type word, then the name, then a fence) and of V3.1 (the name alone): models mix them. The type word is never a name.
 SYNTAX = NamedCalls(
     sections=(SECTION,),
     section_ends=(SECTION_END,),
     opener=CALL,
-    header=rf"(?=[^{{]*{re.escape(SEPARATOR)})\s*+(?:function{SEPARATOR}\s*+)?(?P<name>{_NAME})\s*+(?:{SEPARATOR}\s*+)?(?:```(?:json)?\s*+)?",
+    header=rf"(?=[^{{]*{re.escape(SEPARATOR)})\s*+(?:function{SEPARATOR}\s*+)?+(?P<name>{_NAME})\s*+(?:{SEPARATOR}\s*+)?(?:```(?:json)?\s*+)?",
     growing=rf"\s*+(?:{_NAME})?\s*+(?:<[^\s>]*>?\s*+(?:{_NAME})?\s*+(?:<[^\s>]*>?\s*+)?`{{0,3}}(?:j|js|jso|json)?\s*+)?",
     separators=(SEPARATOR,),
     strays=(SEPARATOR,),
@@ -59,7 +60,14 @@ TOOLS = ToolPart(
     frame=FRAME,
     markers=MARKERS,
     calls=SYNTAX,
-    call_format=None,
+    call_format=CallFormat(
+        block_open=SECTION,
+        before=f"{CALL}function{SEPARATOR}",
+        behind="\n```json\n",
+        close=f"\n```{CALL_END}",
+        between="\n",
+        block_close=SECTION_END,
+    ),
     write_call=write_call,
     write_run=write_run,
     write_tools=write_tools,

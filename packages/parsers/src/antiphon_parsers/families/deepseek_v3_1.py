@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from antiphon_parsers.families.deepseek_v3 import CALL, CALL_END, FRAME, MARKERS, SECTION, SECTION_END, SEPARATOR, SYNTAX
 from antiphon_parsers.families.parts import TYPED, ReasoningPart, ToolPart, argument_text, offer
+from antiphon_parsers.forcing.forms import CallFormat
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, ReplayPolicy, TemplateSwitches, Tool
 
@@ -31,7 +32,7 @@ TOOLS = ToolPart(
     frame=FRAME,
     markers=MARKERS,
     calls=SYNTAX,
-    call_format=None,
+    call_format=CallFormat(block_open=SECTION, before=CALL, behind=SEPARATOR, close=CALL_END, block_close=SECTION_END),
     write_call=write_call,
     write_run=write_run,
     write_tools=write_tools,

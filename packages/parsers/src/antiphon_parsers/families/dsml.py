@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from antiphon_parsers.arguments import pairs, string_value
 from antiphon_parsers.engine.invoke_calls import InvokeCalls
 from antiphon_parsers.families.parts import ReasoningPart, ToolPart, offer
+from antiphon_parsers.forcing.forms import CallFormat, TagArguments
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
 
@@ -45,6 +46,27 @@ class _Tags:
             line_start_in_reasoning=False,
         )
 
+    @property
+    def call_format(self) -> CallFormat:
+        """The calls in the usual spelling; every value says whether it is text or JSON."""
+        token = self._token
+        arguments = TagArguments(
+            open=f'<{token}parameter name="',
+            key_end='" string="false">',
+            kinds=(("string", '" string="true">'),),
+            close=f"</{token}parameter>\n",
+            empty="\n",
+            syntax=self.syntax,
+        )
+        return CallFormat(
+            block_open=f"<{token}{self._block}>\n",
+            before=f'<{token}invoke name="',
+            behind='">\n',
+            arguments=arguments,
+            close=f"</{token}invoke>\n",
+            block_close=f"</{token}{self._block}>",
+        )
+
     def write_call(self, call: CallSegment) -> str:
         """One call as a block of its own."""
         return self.write_run([call], 0)
@@ -82,7 +104,7 @@ def _tools(name: str, tags: _Tags, detection: tuple[DetectionRule, ...], source:
         frame=FRAME,
         markers=(*ROLES, *(spellings[0] for spellings in usual), syntax.parameter_close[0], TOKEN),
         calls=syntax,
-        call_format=None,
+        call_format=tags.call_format,
         write_call=tags.write_call,
         write_run=tags.write_run,
         write_tools=tags.write_tools,

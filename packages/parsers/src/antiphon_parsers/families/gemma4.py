@@ -7,12 +7,13 @@ from antiphon_parsers.arguments import elements, json_text, members, string_valu
 from antiphon_parsers.engine.noted_body import Notation
 from antiphon_parsers.engine.noted_calls import NotedCalls
 from antiphon_parsers.families.parts import ReasoningPart, ToolPart
+from antiphon_parsers.forcing.forms import CallFormat, ObjectArguments, ValueNotation
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
 
 QUOTE = '<|"|>'
 OPEN, CLOSE = "<|tool_call>", "<tool_call|>"
-RESPONSE = "<|tool_response>"
+RESPONSE, RESPONSE_END = "<|tool_response>", "<tool_response|>"
 THOUGHT = "<|channel>thought"
 
 SYNTAX = NotedCalls(opener=OPEN, prefix="call:", open="{", notation=Notation(close="}", assign=":", quote=QUOTE, words=True, end=CLOSE))
@@ -21,8 +22,13 @@ _PLAIN_KEY = re.compile(r"[\w.$-]+")
 
 def write_call(call: CallSegment) -> str:
     """Strings between quote tokens, keys in the order they came. Arguments that are no JSON object become one string."""
-    body = written(call.arguments, QUOTE) if members(call.arguments) is not None else f"{{arguments:{QUOTE}{call.arguments}{QUOTE}}}"
+    body = _written(call.arguments) if members(call.arguments) is not None else f"{{arguments:{QUOTE}{call.arguments}{QUOTE}}}"
     return f"{OPEN}call:{call.name}{body}{CLOSE}"
+
+
+def _written(raw: str) -> str:
+    """A JSON value in the family's notation."""
+    return written(raw, QUOTE)
 
 
 def written(raw: str, quote: str) -> str:
@@ -39,6 +45,16 @@ def _key(key: str, quote: str) -> str:
     return key if _PLAIN_KEY.fullmatch(key) else f"{quote}{string_value(json_text(key))}{quote}"
 
 
+CALL_FORMAT = CallFormat(
+    before=f"{OPEN}call:",
+    behind="",
+    arguments=ObjectArguments(
+        notation=ValueNotation(quote=QUOTE, item=",", assign=":", bare_keys=True, ends=(",", "}", "]", CLOSE), spell=_written)
+    ),
+    close=CLOSE,
+)
+
+
 def write_tools(tools: Sequence[Tool]) -> str:
     """Tools one a line, then how to call."""
     return (
@@ -53,10 +69,16 @@ def write_tools(tools: Sequence[Tool]) -> str:
 
 TOOLS = ToolPart(
     name="gemma4",
-    frame=Frame(assistant_header="<|turn>model\n", end_of_turn="<turn|>", stop_tokens=("<turn|>", RESPONSE, "<eos>")),
-    markers=("<|turn>", "<turn|>", "<|channel>", OPEN, CLOSE, QUOTE, RESPONSE, "<tool_response|>", "<|tool>", "<tool|>", "<|think|>"),
+    # The model goes on behind results without a new header.
+    frame=Frame(
+        assistant_header="<|turn>model\n",
+        end_of_turn="<turn|>",
+        stop_tokens=("<turn|>", RESPONSE, "<eos>"),
+        result_ends=(RESPONSE_END,),
+    ),
+    markers=("<|turn>", "<turn|>", "<|channel>", OPEN, CLOSE, QUOTE, RESPONSE, RESPONSE_END, "<|tool>", "<tool|>", "<|think|>"),
     calls=SYNTAX,
-    call_format=None,
+    call_format=CALL_FORMAT,
     write_call=write_call,
     write_tools=write_tools,
     gap=0,

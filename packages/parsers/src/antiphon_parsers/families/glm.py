@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from antiphon_parsers.arguments import pairs, string_value
 from antiphon_parsers.engine.pair_calls import PairCalls
 from antiphon_parsers.families.parts import RESULT_MARKERS, UNTYPED, ReasoningPart, ReplaySwitch, ToolPart, offer
+from antiphon_parsers.forcing.forms import CallFormat, TagArguments
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
 
@@ -27,6 +28,16 @@ FRAME = Frame(
     stop_tokens=("<|user|>", "<|observation|>", "<|endoftext|>"),
 )
 GLM = ("[gMASK]", "<|observation|>")
+
+
+def _call_format(gap: str) -> CallFormat:
+    return CallFormat(
+        before="<tool_call>",
+        behind=gap,
+        arguments=TagArguments(open="<arg_key>", key_end=f"</arg_key>{gap}<arg_value>", close=f"</arg_value>{gap}", syntax=SYNTAX),
+        close="</tool_call>",
+        between=gap,
+    )
 
 
 def write_call(call: CallSegment, gap: str = "") -> str:
@@ -60,7 +71,7 @@ GLM47 = ToolPart(
     frame=FRAME,
     markers=(*ROLES, *TAGS, *RESULT_MARKERS),
     calls=SYNTAX,
-    call_format=None,
+    call_format=_call_format(""),
     write_call=write_call,
     write_tools=write_tools,
     gap=0,
@@ -76,7 +87,7 @@ GLM45 = ToolPart(
     frame=FRAME,
     markers=GLM47.markers,
     calls=SYNTAX,
-    call_format=None,
+    call_format=_call_format("\n"),
     write_call=write_lines,
     write_tools=write_tools_lines,
     start=1,

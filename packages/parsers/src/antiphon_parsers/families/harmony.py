@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from antiphon_parsers.arguments import as_object, json_text, tool_lines
 from antiphon_parsers.engine.message_calls import MessageCalls
 from antiphon_parsers.families.parts import MessageFormat, ReasoningPart, ToolPart
+from antiphon_parsers.forcing.forms import CallFormat
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import (
     CallSegment,
@@ -30,6 +31,11 @@ SYNTAX = MessageCalls(
     reasoning_channels=("analysis",),
     recipient_prefix="functions.",
     no_recipients=("assistant", "user", "all"),
+)
+
+
+CALL_FORMAT = CallFormat(
+    before="<|channel|>commentary to=functions.", behind=" <|constrain|>json<|message|>", close=CALL, between=HEADER, single=True
 )
 
 
@@ -78,7 +84,7 @@ TOOLS = ToolPart(
     frame=Frame(assistant_header=HEADER, end_of_turn=END, stop_tokens=(RETURN, CALL)),
     markers=SYNTAX.tokens,
     calls=SYNTAX,
-    call_format=None,
+    call_format=CALL_FORMAT,
     write_call=write_call,
     write_tools=write_tools,
     messages=MESSAGES,

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from antiphon_parsers.arguments import as_object, json_text, tool_lines
 from antiphon_parsers.engine.json_calls import JsonCalls
 from antiphon_parsers.families.parts import CHATML, CHATML_MARKERS, RESULT_MARKERS, ToolPart
+from antiphon_parsers.forcing.forms import json_envelope
 from antiphon_turns import CallSegment, DetectionRule, Tool
 
 OPEN = "<tool_call>"
 CLOSE = "</tool_call>"
 # Templates with these have another call format, or its own frame.
 OTHERS = ("<function=", "<arg_key>", "<invoke ", "<|start_of_role|>")
+
+
+CALL_FORMAT = json_envelope(f"{OPEN}\n", f"\n{CLOSE}", between="\n")
 
 
 def write_call(call: CallSegment) -> str:
@@ -37,7 +41,7 @@ TOOLS = ToolPart(
     frame=CHATML,
     markers=(*CHATML_MARKERS, OPEN, CLOSE, *RESULT_MARKERS),
     calls=JsonCalls(opener=OPEN, closer=CLOSE),
-    call_format="hermes_json",
+    call_format=CALL_FORMAT,
     write_call=write_call,
     write_tools=write_tools,
     detection=(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from antiphon_parsers.arguments import pairs, string_value
 from antiphon_parsers.engine.pair_calls import PairCalls
 from antiphon_parsers.families.parts import UNTYPED, ReasoningPart, ReplaySwitch, ToolPart, offer
+from antiphon_parsers.forcing.forms import CallFormat, TagArguments
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
 
@@ -26,6 +27,16 @@ SYNTAX = PairCalls(
     key_close=_spelled("/arg_key"),
     value_open=_spelled("arg_value"),
     parameter_close=_spelled("/arg_value"),
+)
+
+
+CALL_FORMAT = CallFormat(
+    block_open="<tool_calls>\n",
+    before="<tool_call>",
+    behind="<tool_sep>\n",
+    arguments=TagArguments(open="<arg_key>", key_end="</arg_key>\n<arg_value>", close="</arg_value>\n", syntax=SYNTAX),
+    close="</tool_call>\n",
+    block_close="</tool_calls>",
 )
 
 
@@ -64,7 +75,7 @@ TOOLS = ToolPart(
         *(*SYNTAX.value_open, *SYNTAX.parameter_close),
     ),
     calls=SYNTAX,
-    call_format=None,
+    call_format=CALL_FORMAT,
     write_call=write_call,
     write_run=write_run,
     write_tools=write_tools,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from antiphon_parsers.engine.named_calls import NamedCalls
 from antiphon_parsers.engine.tools import ToolTable
 from antiphon_parsers.families.parts import TYPED, ReasoningPart, ReplaySwitch, ToolPart, argument_text, offer
+from antiphon_parsers.forcing.forms import CallFormat
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
 
@@ -34,6 +35,11 @@ SYNTAX = NamedCalls(
     strays=(ARGUMENTS,),
     closer=CALL_END,
     read_name=read_name,
+)
+
+
+CALL_FORMAT = CallFormat(
+    block_open=SECTION, before=f"{CALL}functions.", behind=":", numbered=ARGUMENTS, close=CALL_END, block_close=SECTION_END
 )
 
 
@@ -68,7 +74,7 @@ TOOLS = ToolPart(
         *(*SYNTAX.sections, *SYNTAX.section_ends, CALL, ARGUMENTS, CALL_END),
     ),
     calls=SYNTAX,
-    call_format=None,
+    call_format=CALL_FORMAT,
     write_call=write_call,
     write_run=write_run,
     write_id=write_id,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from antiphon_parsers.arguments import members, string_value, tool_lines
 from antiphon_parsers.engine.attribute_calls import AttributeCalls
 from antiphon_parsers.families.parts import MessageFormat, ReasoningPart, ToolPart
+from antiphon_parsers.forcing.forms import CallFormat, TagArguments
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import (
     CallSegment,
@@ -18,10 +19,14 @@ from antiphon_turns import (
 )
 
 
+def attribute(value: str) -> str:
+    """A value as it stands in a tag."""
+    return value.replace("&", "&amp;").replace('"', "&quot;")
+
+
 def opening(tag: str, **attributes: str) -> str:
     """An opening tag."""
-    escaped = ((key, value.replace("&", "&amp;").replace('"', "&quot;")) for key, value in attributes.items())
-    return f"<|open|>{tag}" + "".join(f' {key}="{value}"' for key, value in escaped) + "<|sep|>"
+    return f"<|open|>{tag}" + "".join(f' {key}="{attribute(value)}"' for key, value in attributes.items()) + "<|sep|>"
 
 
 def closing(tag: str) -> str:
@@ -43,6 +48,24 @@ SYNTAX = AttributeCalls(
     after_call=(closing("tools"), END),
 )
 _TYPE_NAMES = {'"': "string", "{": "object", "[": "array", "t": "boolean", "f": "boolean", "n": "null"}
+
+
+CALL_FORMAT = CallFormat(
+    block_open=opening("tools"),
+    before='<|open|>call tool="',
+    behind='" index="',
+    numbered='"<|sep|>',
+    arguments=TagArguments(
+        open='<|open|>argument key="',
+        key_end='" type="string"<|sep|>',
+        kinds=tuple((kind, f'" type="{kind}"<|sep|>') for kind in ("string", "number", "boolean", "null", "object", "array")),
+        close=SYNTAX.argument_close,
+        escape=attribute,
+        syntax=SYNTAX,
+    ),
+    close=SYNTAX.call_close,
+    block_close=closing("tools"),
+)
 
 
 def write_call(call: CallSegment) -> str:
@@ -113,7 +136,7 @@ TOOLS = ToolPart(
     frame=Frame(assistant_header=opening("message", role="assistant"), end_of_turn=END + END_OF_MESSAGE, stop_tokens=(END_OF_MESSAGE,)),
     markers=("<|open|>", "<|close|>", "<|sep|>", END_OF_MESSAGE),
     calls=SYNTAX,
-    call_format=None,
+    call_format=CALL_FORMAT,
     write_call=write_call,
     write_tools=write_tools,
     messages=MESSAGES,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from antiphon_parsers.engine.json_calls import JsonCalls
 from antiphon_parsers.families.parts import LLAMA3, LLAMA3_MARKERS, TYPED, ToolPart, json_call, offer
+from antiphon_parsers.forcing.forms import json_envelope
 from antiphon_turns import CallSegment, DetectionRule, Tool
 
 OPEN = "<|python_tag|>"
@@ -30,7 +31,7 @@ TOOLS = ToolPart(
     frame=LLAMA3,
     markers=(*LLAMA3_MARKERS, OPEN),
     calls=JsonCalls(opener=OPEN, closer="", separator=";", bare=True, argument_keys=("parameters", "arguments")),
-    call_format=None,
+    call_format=json_envelope("", "", key="parameters", block_open=OPEN, between="; "),
     write_call=write_call,
     write_run=write_run,
     write_tools=write_tools,

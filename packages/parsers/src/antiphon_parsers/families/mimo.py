@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from antiphon_parsers.engine.xml_calls import XmlCalls
 from antiphon_parsers.families.parts import UNTYPED, ReasoningPart, ToolPart, offer
 from antiphon_parsers.families.qwen3_coder import TOOLS as QWEN3_CODER
-from antiphon_parsers.families.qwen3_coder import write_inline
+from antiphon_parsers.families.qwen3_coder import inline_format, write_inline
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, ReplayPolicy, TemplateSwitches, Tool
 
 SYNTAX = XmlCalls(
-    wrapper_open="<tool_call>",
-    wrapper_close="</tool_call>",
-    function_open="<function=",
-    function_close="</function>",
-    parameter_open="<parameter=",
-    parameter_close="</parameter>",
+    block_open=("<tool_call>",),
+    block_close=("</tool_call>",),
+    call_open=("<function=",),
+    call_close=("</function>",),
+    parameter_open=("<parameter=",),
+    parameter_close=("</parameter>",),
     framed_values=False,
 )
 # The last is what GGUF files call it.
@@ -38,7 +38,7 @@ TOOLS = ToolPart(
     frame=QWEN3_CODER.frame,
     markers=QWEN3_CODER.markers,
     calls=SYNTAX,
-    call_format=None,
+    call_format=inline_format(SYNTAX),
     write_call=write_call,
     write_tools=write_tools,
     detection=(DetectionRule(template_all=("<function=", "<parameter="), architectures=ARCHITECTURES, confidence=0.97),),

@@ -5,11 +5,30 @@ from collections.abc import Sequence
 from antiphon_parsers.arguments import pairs, string_value
 from antiphon_parsers.engine.invoke_calls import InvokeCalls
 from antiphon_parsers.families.parts import UNTYPED, ReasoningPart, ToolPart, offer
+from antiphon_parsers.forcing.forms import CallFormat, TagArguments
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
 
 OPEN = "<minimax:tool_call>"
 CLOSE = "</minimax:tool_call>"
+
+
+SYNTAX = InvokeCalls(
+    block_open=(OPEN,),
+    block_close=(CLOSE,),
+    call_open=("<invoke name=",),
+    call_close=("</invoke>",),
+    parameter_open=("<parameter name=",),
+    parameter_close=("</parameter>",),
+)
+CALL_FORMAT = CallFormat(
+    block_open=f"{OPEN}\n",
+    before='<invoke name="',
+    behind='">\n',
+    arguments=TagArguments(open='<parameter name="', key_end='">', close="</parameter>\n", syntax=SYNTAX),
+    close="</invoke>\n",
+    block_close=CLOSE,
+)
 
 
 def write_call(call: CallSegment) -> str:
@@ -37,15 +56,8 @@ TOOLS = ToolPart(
     name="minimax_m2",
     frame=Frame(assistant_header="]~b]ai\n", end_of_turn="[e~[", stop_tokens=("[e~[",)),
     markers=("]~!b[", "]~b]", "[e~[", OPEN, CLOSE, "<invoke name=", "</invoke>", "<parameter name=", "</parameter>"),
-    calls=InvokeCalls(
-        block_open=(OPEN,),
-        block_close=(CLOSE,),
-        call_open=("<invoke name=",),
-        call_close=("</invoke>",),
-        parameter_open=("<parameter name=",),
-        parameter_close=("</parameter>",),
-    ),
-    call_format=None,
+    calls=SYNTAX,
+    call_format=CALL_FORMAT,
     write_call=write_call,
     write_run=write_run,
     write_tools=write_tools,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from antiphon_parsers.arguments import elements, members, pairs, string_value
 from antiphon_parsers.engine.element_calls import ElementCalls
 from antiphon_parsers.families.parts import ReasoningPart, ToolPart, offer
+from antiphon_parsers.forcing.forms import CallFormat, ElementArguments
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
 
@@ -16,6 +17,16 @@ SYNTAX = ElementCalls(
     block_close="</tool_call>",
     call_open='<invoke name="',
     call_close="</invoke>",
+)
+
+
+CALL_FORMAT = CallFormat(
+    block_open=f"{MARK}<tool_call>\n",
+    before=f'{MARK}<invoke name="',
+    behind='">',
+    arguments=ElementArguments(syntax=SYNTAX),
+    close=f"{MARK}</invoke>\n",
+    block_close=f"{MARK}</tool_call>",
 )
 
 
@@ -64,7 +75,7 @@ TOOLS = ToolPart(
     frame=Frame(assistant_header="]~b]ai\n", end_of_turn="[e~[", stop_tokens=("[e~[",)),
     markers=("]~!b[", "]~b]", "[e~[", MARK),
     calls=SYNTAX,
-    call_format=None,
+    call_format=CALL_FORMAT,
     write_call=write_call,
     write_run=write_run,
     write_tools=write_tools,

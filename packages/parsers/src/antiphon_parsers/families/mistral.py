@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from antiphon_parsers.engine.json_calls import JsonCalls
 from antiphon_parsers.engine.named_calls import NamedCalls
 from antiphon_parsers.families.parts import TYPED, ReasoningPart, ToolPart, argument_text, offer
+from antiphon_parsers.forcing.forms import CallFormat
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
 
@@ -49,7 +50,7 @@ TOOLS = ToolPart(
     frame=FRAME,
     markers=MARKERS,
     calls=SYNTAX,
-    call_format=None,
+    call_format=CallFormat(before=CALL, behind=ARGUMENTS, close=""),
     write_call=write_call,
     write_id=write_id,
     write_tools=write_tools,

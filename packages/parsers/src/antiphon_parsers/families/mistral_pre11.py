@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from antiphon_parsers.families.mistral import ARGUMENTS, CALL, FRAME, MARKERS, SYNTAX, write_id
 from antiphon_parsers.families.parts import TYPED, ToolPart, json_call, offer
+from antiphon_parsers.forcing.forms import json_envelope
 from antiphon_turns import CallSegment, DetectionRule, Tool
 
 
@@ -28,7 +29,7 @@ TOOLS = ToolPart(
     frame=FRAME,
     markers=MARKERS,
     calls=SYNTAX,
-    call_format=None,
+    call_format=json_envelope("", "", block_open=f"{CALL}[", between=", ", block_close="]"),
     write_call=write_call,
     write_run=write_run,
     write_id=write_id,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from antiphon_parsers.engine.json_calls import JsonCalls
 from antiphon_parsers.families.parts import LLAMA3, LLAMA3_MARKERS, TYPED, ReasoningPart, ReplaySwitch, ToolPart, json_call, offer
+from antiphon_parsers.forcing.forms import json_envelope
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, ReplayPolicy, TemplateSwitches, Tool
 
@@ -32,7 +33,7 @@ TOOLS = ToolPart(
     frame=LLAMA3,
     markers=(*LLAMA3_MARKERS, OPEN, CLOSE, "<AVAILABLE_TOOLS>", "</AVAILABLE_TOOLS>", "<TOOL_RESPONSE>", "</TOOL_RESPONSE>"),
     calls=JsonCalls(opener=OPEN, closer=CLOSE, listed=True, separator=","),
-    call_format=None,
+    call_format=json_envelope("", "", block_open=f"{OPEN}[", between=", ", block_close=f"]{CLOSE}"),
     write_call=write_call,
     write_run=write_run,
     write_tools=write_tools,

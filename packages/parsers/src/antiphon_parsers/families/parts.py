@@ -6,11 +6,9 @@ from typing import Literal
 import msgspec
 
 from antiphon_parsers.arguments import as_object, json_text, tool_lines
+from antiphon_parsers.forcing.forms import CallFormat
 from antiphon_parsers.grammar import CallSyntax, ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, Segment, TemplateSwitches, Tool
-
-CallFormat = Literal["hermes_json", "qwen3_xml"]
-"""The form of a call's text, as plain data for whoever builds a constraint from it."""
 
 CHATML = Frame(
     assistant_header="<|im_start|>assistant\n",
@@ -49,7 +47,7 @@ class ToolPart(msgspec.Struct, frozen=True, kw_only=True):
     """The tool half of a format. `write_tools` gives the system text that offers tools, `write_call` one whole call block.
     Where calls share a block, `write_run` gives the block of calls that follow each other, the first of which has the
     given number in the conversation. `write_id` gives the id of a call by its tool and number, where the format demands
-    ids of its own. `gap`, `start`: see `Grammar`."""
+    ids of its own. `call_format` says what a forced call looks like, None where there are no calls. `gap`, `start`: see `Grammar`."""
 
     name: str
     frame: Frame

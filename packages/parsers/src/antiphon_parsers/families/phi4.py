@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from antiphon_parsers.engine.json_calls import JsonCalls
 from antiphon_parsers.families.parts import TYPED, ToolPart, json_call, offer
+from antiphon_parsers.forcing.forms import json_envelope
 from antiphon_turns import CallSegment, DetectionRule, Frame, Tool
 
 # The word alone stands in ordinary text.
@@ -32,7 +33,7 @@ TOOLS = ToolPart(
     # The word is none of them: it is no token, and ordinary text holds it.
     markers=("<|system|>", "<|user|>", "<|assistant|>", "<|end|>", "<|endoftext|>", "<|tool|>", "<|/tool|>", "<|tool_response|>"),
     calls=JsonCalls(opener=OPEN, closer="", listed=True, separator=","),
-    call_format=None,
+    call_format=json_envelope("", "", block_open=OPEN, between=", ", block_close="]"),
     write_call=write_call,
     write_run=write_run,
     write_tools=write_tools,

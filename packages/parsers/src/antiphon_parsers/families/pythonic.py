@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from antiphon_parsers.arguments import elements, json_text, members, pairs, string_value
 from antiphon_parsers.engine.json_calls import JsonCalls
 from antiphon_parsers.engine.listed_calls import ListedCalls
+from antiphon_parsers.engine.noted_body import Notation
 from antiphon_parsers.families.parts import CHATML, CHATML_MARKERS, ReasoningPart, ToolPart, offer
+from antiphon_parsers.forcing.forms import CallFormat, KeywordArguments, ValueNotation
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
 
@@ -26,6 +28,9 @@ def written(raw: str) -> str:
     if raw.startswith("{"):
         return f"{{{', '.join(f'{written(json_text(key))}: {written(value)}' for key, value in members(raw) or ())}}}"
     return _WORDS.get(raw, raw)
+
+
+_ARGUMENTS = KeywordArguments(notation=ValueNotation(quote="'", spell=written), assign="=")
 
 
 def call_text(call: CallSegment) -> str:
@@ -60,7 +65,9 @@ def part(
         frame=frame,
         markers=(*markers, syntax.wrapper_open, syntax.wrapper_close),
         calls=syntax,
-        call_format=None,
+        call_format=CallFormat(
+            block_open=before, before="", behind="(", arguments=_ARGUMENTS, close=")", between=between, block_close=behind
+        ),
         write_call=write_call,
         write_run=write_run,
         write_tools=write_tools,
@@ -128,6 +135,7 @@ LFM2 = part(
         wrapper_close=_LFM2[1],
         bare=False,
         json=JsonCalls(opener=_LFM2[0], closer=_LFM2[1], listed=True, separator=","),
+        notation=Notation(close=")", assign="=", quote="", words=False, end="]", loose=True),
         line_start_in_reasoning=False,
     ),
     CHATML,

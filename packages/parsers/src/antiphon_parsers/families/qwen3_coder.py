@@ -5,15 +5,25 @@ from collections.abc import Sequence
 from antiphon_parsers.arguments import pairs, string_value, tool_lines
 from antiphon_parsers.engine.xml_calls import XmlCalls
 from antiphon_parsers.families.parts import CHATML, CHATML_MARKERS, RESULT_MARKERS, ToolPart
+from antiphon_parsers.forcing.forms import CallFormat, TagArguments
 from antiphon_turns import CallSegment, DetectionRule, Tool
 
 SYNTAX = XmlCalls(
-    wrapper_open="<tool_call>",
-    wrapper_close="</tool_call>",
-    function_open="<function=",
-    function_close="</function>",
-    parameter_open="<parameter=",
-    parameter_close="</parameter>",
+    block_open=("<tool_call>",),
+    block_close=("</tool_call>",),
+    call_open=("<function=",),
+    call_close=("</function>",),
+    parameter_open=("<parameter=",),
+    parameter_close=("</parameter>",),
+)
+
+
+CALL_FORMAT = CallFormat(
+    before="<tool_call>\n<function=",
+    behind=">\n",
+    arguments=TagArguments(open="<parameter=", key_end=">\n", close="\n</parameter>\n", syntax=SYNTAX),
+    close="</function>\n</tool_call>",
+    between="\n",
 )
 
 
@@ -26,7 +36,18 @@ def write_call(call: CallSegment) -> str:
 def write_inline(call: CallSegment, tags: XmlCalls) -> str:
     """The same in the tags of a variant that sets no line feeds around values."""
     body = "".join(f"<parameter={key}>{string_value(raw)}</parameter>\n" for key, raw in pairs(call.arguments))
-    return f"{tags.wrapper_open}\n<function={call.name}>\n{body}</function>\n{tags.wrapper_close}"
+    return f"{tags.block_open[0]}\n<function={call.name}>\n{body}</function>\n{tags.block_close[0]}"
+
+
+def inline_format(tags: XmlCalls) -> CallFormat:
+    """The call format of such a variant."""
+    return CallFormat(
+        before=f"{tags.block_open[0]}\n<function=",
+        behind=">\n",
+        arguments=TagArguments(open="<parameter=", key_end=">", close="</parameter>\n", syntax=tags),
+        close=f"</function>\n{tags.block_close[0]}",
+        between="\n",
+    )
 
 
 def write_tools(tools: Sequence[Tool]) -> str:
@@ -47,16 +68,12 @@ TOOLS = ToolPart(
     frame=CHATML,
     markers=(
         *CHATML_MARKERS,
-        SYNTAX.wrapper_open,
-        SYNTAX.wrapper_close,
-        SYNTAX.function_open,
-        SYNTAX.function_close,
-        SYNTAX.parameter_open,
-        SYNTAX.parameter_close,
+        *(*SYNTAX.block_open, *SYNTAX.block_close, *SYNTAX.call_open, *SYNTAX.call_close),
+        *(*SYNTAX.parameter_open, *SYNTAX.parameter_close),
         *RESULT_MARKERS,
     ),
     calls=SYNTAX,
-    call_format="qwen3_xml",
+    call_format=CALL_FORMAT,
     write_call=write_call,
     write_tools=write_tools,
     detection=(DetectionRule(template_all=("<function=", "<parameter="), template_none=("seed:tool_call",), confidence=0.95),),

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 from antiphon_parsers.engine.xml_calls import XmlCalls
 from antiphon_parsers.families.parts import UNTYPED, ReasoningPart, ToolPart, offer
-from antiphon_parsers.families.qwen3_coder import write_inline
+from antiphon_parsers.families.qwen3_coder import inline_format, write_inline
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
 
 SYNTAX = XmlCalls(
-    wrapper_open="<seed:tool_call>",
-    wrapper_close="</seed:tool_call>",
-    function_open="<function=",
-    function_close="</function>",
-    parameter_open="<parameter=",
-    parameter_close="</parameter>",
+    block_open=("<seed:tool_call>",),
+    block_close=("</seed:tool_call>",),
+    call_open=("<function=",),
+    call_close=("</function>",),
+    parameter_open=("<parameter=",),
+    parameter_close=("</parameter>",),
     framed_values=False,
 )
 
@@ -35,7 +35,7 @@ TOOLS = ToolPart(
     frame=Frame(assistant_header="<seed:bos>assistant\n", end_of_turn="<seed:eos>", stop_tokens=("<seed:eos>",)),
     markers=("<seed:bos>", "<seed:eos>", *SYNTAX.openers, *SYNTAX.closers, "</function>", "<parameter=", "</parameter>"),
     calls=SYNTAX,
-    call_format=None,
+    call_format=inline_format(SYNTAX),
     write_call=write_call,
     write_tools=write_tools,
     detection=(

@@ -9,6 +9,7 @@ from antiphon_protocols.body import invalid, refuse
 from antiphon_protocols.chat import wire
 from antiphon_protocols.chat.history import read_messages
 from antiphon_protocols.nvext import Dispatch, ReasoningFields, ResponseFields, agent_hints, response_fields
+from antiphon_protocols.sampling import openai_sampling
 from antiphon_protocols.sessions import session_id
 from antiphon_turns.gate import ArgumentStreaming
 from antiphon_turns.request import OutputFormat, Sampling, Thinking, Tool, ToolChoice, TurnRequest
@@ -157,27 +158,7 @@ def _thinking(effort: str | None) -> Thinking:
 def _sampling(request: wire.WireRequest) -> Sampling:
     for name in ("max_tokens", "max_completion_tokens"):
         wire_body.check_positive(name, getattr(request, name))
-    wire_body.check_range("temperature", request.temperature, 0, 2)
-    wire_body.check_range("top_p", request.top_p, 0, 1)
-    wire_body.check_range("min_p", request.min_p, 0, 1)
-    wire_body.check_range("presence_penalty", request.presence_penalty, -2, 2)
-    wire_body.check_range("frequency_penalty", request.frequency_penalty, -2, 2)
-    wire_body.check_range("seed", request.seed, -(2**63), 2**63 - 1)
-    stops = (request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ())
-    if "" in stops:
-        raise invalid("stop", "a stop string must not be empty")
-    return Sampling(
-        max_tokens=request.max_completion_tokens or request.max_tokens,
-        temperature=request.temperature,
-        top_p=request.top_p,
-        top_k=request.top_k if request.top_k and request.top_k > 0 else None,
-        min_p=request.min_p,
-        seed=request.seed,
-        presence_penalty=request.presence_penalty,
-        frequency_penalty=request.frequency_penalty,
-        stop=stops,
-        top_logprobs=_top_logprobs(request),
-    )
+    return openai_sampling(request, max_tokens=request.max_completion_tokens or request.max_tokens, top_logprobs=_top_logprobs(request))
 
 
 def _top_logprobs(request: wire.WireRequest) -> int | None:

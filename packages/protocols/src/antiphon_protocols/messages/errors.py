@@ -32,6 +32,7 @@ ERRORS: dict[type[e.AntiphonError], _Row] = {
     e.WorkerUnavailable: _Row(503, "overloaded_error"),
     e.WorkerTimeout: _Row(504, "timeout_error"),
     e.WorkerProtocolError: _Row(502, "api_error"),
+    e.WorkerRefusal: _Row(400, "invalid_request_error"),
     e.StreamInterrupted: _Row(502, "api_error"),
     e.ConfigError: _Row(500, "api_error"),
     e.InternalError: _Row(500, "api_error"),

@@ -11,6 +11,7 @@ the extra key `nvext`: clients ignore keys they do not know, but not every one s
 from typing import Any, Literal
 
 import msgspec
+from msgspec import structs
 
 from antiphon_protocols import sse
 from antiphon_protocols.history import is_object
@@ -74,6 +75,7 @@ class Projector:
         self._prefix: bytes | None = None
         self._text: list[str] = []
         self._ended = False
+        self._cached: int | None = None
 
     def push(self, event: Event) -> bytes:
         """The wire events for one turn event, b"" if none are due."""
@@ -111,6 +113,7 @@ class Projector:
         return msgspec.json.encode({**self._message, "nvext": self._nvext} if self._nvext else self._message)
 
     def _turn_start(self, event: TurnStart) -> bytes:
+        self._cached = event.cached_tokens
         self._message = {
             "id": f"msg_{event.turn_tag}",
             "type": "message",
@@ -183,7 +186,8 @@ class Projector:
     def _turn_end(self, event: TurnEnd) -> bytes:
         self._ended = True
         end = {"stop_reason": _STOP_REASONS[event.stop_reason], "stop_sequence": event.stop_sequence}
-        usage = {**_usage(event.usage), "output_tokens_details": {"thinking_tokens": event.usage.reasoning_tokens}}
+        counted = event.usage if event.usage.cached_tokens is not None else structs.replace(event.usage, cached_tokens=self._cached)
+        usage = {**_usage(counted), "output_tokens_details": {"thinking_tokens": event.usage.reasoning_tokens}}
         self._message.update(end, usage=usage, **self._managed)
         return _wire({"type": "message_delta", "delta": end, "usage": usage, **self._managed}) + _wire({"type": "message_stop"})
 

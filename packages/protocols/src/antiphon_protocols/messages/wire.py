@@ -35,7 +35,7 @@ class ToolReference(msgspec.Struct, frozen=True, tag_field="type", tag="tool_ref
 class Source(msgspec.Struct, frozen=True):
     """Where an image or a document is. `data` is text only for sources of type "text"."""
 
-    type: str
+    type: str = ""
     media_type: str | None = None
     data: msgspec.Raw = msgspec.Raw(b"null")
     content: "str | list[TextBlock | ImageBlock] | None" = None

@@ -4,87 +4,18 @@ A keyword that has no shape (not, if/then, dependencies, ...) is left out; a sch
 Recursion is unrolled to `MAX_DEPTH` and then pruned where the schema allows it. Nothing here raises on client data.
 """
 
-import json
-import re
 from collections.abc import Sequence
 from math import inf, nextafter
 from typing import Any, Literal, TypeGuard
 
-import msgspec
+from antiphon_parsers.forcing.pattern_reader import Unreadable, found_in
+from antiphon_parsers.forcing.patterns import Tree, shortest
+from antiphon_parsers.forcing.references import reference_target
+from antiphon_parsers.forcing.shapes import Anything, Choice, Listing, Literals, Mapping, Member, Never, Number, Shape, Text, json_text
 
 MAX_DEPTH = 8
 MAX_NODES = 600
 """Shapes of one tool, counted while it is read: keeps branching recursive schemas small."""
-
-
-class Never(msgspec.Struct, frozen=True):
-    """No value fits (or the schema is nested too deeply to say)."""
-
-
-class Anything(msgspec.Struct, frozen=True):
-    """Any JSON value; with `only_objects` any JSON object."""
-
-    only_objects: bool = False
-
-
-class Literals(msgspec.Struct, frozen=True):
-    """One of these values, given as JSON text in the spelling of a family that writes ", " and ": "."""
-
-    texts: tuple[str, ...]
-
-
-class Text(msgspec.Struct, frozen=True):
-    """A string of so many characters; `pattern` is an unanchored regular expression, vetted, `form` a known format."""
-
-    low: int = 0
-    high: int | None = None
-    pattern: str | None = None
-    form: str | None = None
-
-
-class Number(msgspec.Struct, frozen=True):
-    """A number within inclusive bounds; open bounds were moved to the next integer for integers."""
-
-    kind: Literal["integer", "number"]
-    low: float | int | None = None
-    high: float | int | None = None
-    multiple: int | None = None
-
-
-class Listing(msgspec.Struct, frozen=True):
-    """An array: the `first` items by position, then `rest` ones; `low`..`high` items in all."""
-
-    first: "tuple[Shape, ...]"
-    rest: "Shape"
-    low: int = 0
-    high: int | None = None
-
-
-class Member(msgspec.Struct, frozen=True):
-    """A declared property."""
-
-    key: str
-    shape: "Shape"
-    required: bool
-
-
-class Mapping(msgspec.Struct, frozen=True):
-    """An object: declared members in schema order, then up to `high_extra` undeclared ones of shape `extra` (None: not allowed)."""
-
-    members: tuple[Member, ...] = ()
-    extra: "Shape | None" = None
-    low: int = 0
-    high: int | None = None
-
-
-class Choice(msgspec.Struct, frozen=True):
-    """One of several shapes."""
-
-    options: "tuple[Shape, ...]"
-
-
-Shape = Never | Anything | Literals | Text | Number | Listing | Mapping | Choice
-
 _TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
 _IMPLIED = {
     "object": ("properties", "required", "additionalProperties", "minProperties", "maxProperties"),
@@ -93,14 +24,7 @@ _IMPLIED = {
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 }
 _FORMS = frozenset({"date", "time", "date-time", "uuid"})
-# look-around, back-references, named groups, Unicode classes: not in every regular expression dialect on the way
-_EXOTIC = re.compile(r"\(\?(?!:)|\\[1-9bBpPkKcuxXAzZG]|\[\[|&&|--|\{\d{4,}|,\d{4,}")
 _MAX_PATTERN = 200
-
-
-def json_text(value: object) -> str:
-    """A value as families write it in JSON: ", " and ": " between, characters as they are."""
-    return json.dumps(value, ensure_ascii=False)
 
 
 def arguments_shape(schema: dict[str, Any]) -> Mapping | Choice | Anything:
@@ -111,6 +35,14 @@ def arguments_shape(schema: dict[str, Any]) -> Mapping | Choice | Anything:
     if not objects:
         return Anything(only_objects=True)
     return objects[0] if len(objects) == 1 else Choice(objects)
+
+
+def value_shape(schema: object) -> Shape:
+    """The shape of a whole value."""
+    if not isinstance(schema, dict):
+        return Anything()
+    shape = _Reader(schema).read(schema, 0)
+    return Anything() if isinstance(shape, Never) else shape
 
 
 class _Reader:
@@ -142,7 +74,7 @@ class _Reader:
                 return None
             parts: list[object] = []
             if "$ref" in schema:
-                target = self._target(schema["$ref"])
+                target = reference_target(schema["$ref"], self._root)
                 if target is None:
                     return None
                 parts.append(target)
@@ -154,20 +86,6 @@ class _Reader:
                     merged = _merge(part, merged)
             schema = merged
         return schema
-
-    def _target(self, ref: object) -> dict[str, Any] | None:
-        if not isinstance(ref, str) or not ref.startswith("#"):
-            return None
-        place: object = self._root
-        for step in ref[1:].strip("/").split("/") if ref[1:].strip("/") else ():
-            step = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(place, dict) and step in place:
-                place = place[step]
-            elif isinstance(place, list) and step.isdecimal() and int(step) < len(place):
-                place = place[int(step)]
-            else:
-                return None
-        return place if isinstance(place, dict) else None
 
     def _alternatives(self, base: dict[str, Any], options: list[object], depth: int, *, top: bool) -> Shape:
         shapes: list[Shape] = []
@@ -329,22 +247,23 @@ def _has_type(value: object, declared: object) -> bool:
 def _text(schema: dict[str, Any]) -> Shape:
     low, high = _size(schema.get("minLength")) or 0, _size(schema.get("maxLength"))
     form, pattern = schema.get("format"), schema.get("pattern")
-    if isinstance(pattern, str) and not _usable(pattern):
-        pattern = None
     if high is not None and low > high:
         return Never()
-    return Text(low, high, pattern if isinstance(pattern, str) else None, form if isinstance(form, str) and form in _FORMS else None)
+    tree = _tree(pattern) if isinstance(pattern, str) else None
+    least = 0 if tree is None else shortest(tree)
+    if least is None or (high is not None and least > high):
+        tree = None
+    return Text(low, high, tree, form if isinstance(form, str) and form in _FORMS and tree is None else None)
 
 
-def _usable(pattern: str) -> bool:
-    """Whether every dialect on the way reads the pattern alike."""
-    if len(pattern) > _MAX_PATTERN or _EXOTIC.search(pattern):
-        return False
+def _tree(pattern: str) -> Tree | None:
+    """The pattern, where it is read alike by every dialect on the way."""
+    if len(pattern) > _MAX_PATTERN or not pattern.isprintable() or not pattern.isascii():
+        return None
     try:
-        re.compile(pattern)
-    except (re.error, RecursionError, OverflowError):
-        return False
-    return pattern.isprintable() and pattern.isascii()
+        return found_in(pattern)
+    except Unreadable:
+        return None
 
 
 def _number(schema: dict[str, Any], kind: Literal["integer", "number"]) -> Shape:

@@ -6,7 +6,8 @@ dictates (one token per two bytes): no tokenizer splits familiar words further.
 
 from collections.abc import Sequence
 
-from antiphon_parsers.schema_shape import Anything, Choice, Listing, Literals, Mapping, Never, Number, Shape, Text
+from antiphon_parsers.forcing.patterns import shortest
+from antiphon_parsers.forcing.shapes import Anything, Choice, Listing, Literals, Mapping, Never, Number, Shape, Text
 
 ENDLESS = 1 << 40
 JSON_MARKUP = 4
@@ -33,7 +34,7 @@ def least(shape: Shape) -> int:
         case Text():
             if shape.form is not None:
                 return _FORM_COST[shape.form]
-            return max(_PATTERN_COST if shape.pattern else 0, 3 + 2 * shape.low)
+            return max(_PATTERN_COST if shape.tree else 0, 3 + 2 * max(shape.low, shortest(shape.tree) or 0 if shape.tree else 0))
         case Number():
             return 4 + max(len(str(bound)) for bound in (shape.low or 0, shape.high or 0))
         case Listing():

@@ -27,7 +27,7 @@ def number_regex(low: float | None, high: float | None, *, digits: int) -> str:
     least = low if low is not None else min(-span, (high or 0) - span)
     most = high if high is not None else max(span, least + span)
     forms = [_signed(ceil(least), floor(most), 0)] if ceil(least) <= floor(most) else []
-    for point in (1, 2, 6):
+    for point in range(1, 7):
         first, last = _scaled(least, point, up=True), _scaled(most, point, up=False)
         if (point <= places or not forms) and first <= last:
             forms.append(_signed(first, last, point))

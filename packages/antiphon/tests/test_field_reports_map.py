@@ -1,0 +1,55 @@
+"""No report of these kinds is without a test. A number maps to the module and the test that checks its right value."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from report_harness import handed
+
+KINDS = {"msgs-events", "msgs-request", "usage", "stop-finish", "toolchoice-schema", "history-poison", "lifecycle", "reasoning-route"}
+KINDS |= {"reasoning-replay"}
+SINGLE = {149, 153, 154, 155}
+"""Reports about the catalogue, keys and set-up that speak of these surfaces."""
+
+MESSAGES, CHAT, SERVER = (f"test_field_reports_{name}" for name in ("messages", "chat", "server"))
+COVERED = {
+    **dict.fromkeys((55, 58, 62, 63, 66, 68, 71, 76, 77, 78, 80, 128, 129, 149, 153, 154), MESSAGES),
+    **dict.fromkeys((46, 49, 53, 56, 67, 74, 98, 99, 126, 130, 131, 141, 143, 145, 147, 148), CHAT),
+    **dict.fromkeys((119, 120, 122, 155), SERVER),
+    69: MESSAGES,
+    70: MESSAGES,
+}
+ELSEWHERE = {
+    47: "parsers/tests/test_parser_cases.py",
+    50: "parsers/tests/test_parser_cases.py",
+    51: "parsers/tests/test_parser_cases.py",
+    60: "antiphon/tests/test_family_prompts.py",
+}
+"""Reports of these kinds that are about a parser or a prompt, not about a surface."""
+
+
+def tests_of(module):
+    spec = importlib.util.spec_from_file_location(f"{module}_names", Path(__file__).with_name(f"{module}.py"))
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return [name for name in dir(loaded) if name.startswith("test_")]
+
+
+@pytest.mark.parametrize("module", [MESSAGES, CHAT, SERVER])
+def test_every_number_of_the_map_has_its_test(module):
+    named = {number for name in tests_of(module) for number in map(int, filter(str.isdecimal, name.split("_")))}
+    wanted = {number for number, place in COVERED.items() if place == module}
+    assert wanted <= named
+
+
+def test_no_handed_report_is_missing():
+    rows = handed()
+    if not rows:
+        pytest.skip("ANTIPHON_SHARED names no folder with cases/field_reports.jsonl")
+    ours = {number for number, row in rows.items() if row["kind"] in KINDS or number in SINGLE}
+    assert ours <= set(COVERED) | set(ELSEWHERE)
+
+
+def test_what_is_checked_elsewhere_is_there():
+    packages = Path(__file__).resolve().parents[2]
+    assert all((packages / place).is_file() for place in ELSEWHERE.values())
