@@ -28,7 +28,7 @@ ELSEWHERE = {
 """Reports of these kinds that are about a parser or a prompt, not about a surface."""
 
 
-def tests_of(module):
+def names_in(module):
     spec = importlib.util.spec_from_file_location(f"{module}_names", Path(__file__).with_name(f"{module}.py"))
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
@@ -37,7 +37,7 @@ def tests_of(module):
 
 @pytest.mark.parametrize("module", [MESSAGES, CHAT, SERVER])
 def test_every_number_of_the_map_has_its_test(module):
-    named = {number for name in tests_of(module) for number in map(int, filter(str.isdecimal, name.split("_")))}
+    named = {number for name in names_in(module) for number in map(int, filter(str.isdecimal, name.split("_")))}
     wanted = {number for number, place in COVERED.items() if place == module}
     assert wanted <= named
 

@@ -15,7 +15,7 @@ PATHS = ["/v1/messages", "/v1/chat/completions"]
 
 def idle(server):
     """Waits until nothing runs; each look is a round trip through the server's own loop."""
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + 10
     while server.running_turns() or server.pipeline.engine.running or server.pipeline.admission.taken:
         assert time.monotonic() < deadline
 
@@ -54,9 +54,9 @@ def test_120_only_ids_of_ours_cancel(serve_mock):
 
 
 def test_122_nothing_stays_in_flight(serve_mock, monkeypatch):
-    server = serve_mock(mock_token_delay_ms=500)
+    server = serve_mock(mock_token_delay_ms=400)
     for _ in range(5):
-        leave(server, PATHS[0], {**WORDS, "stream": True}, after=0.08)
+        leave(server, PATHS[0], {**WORDS, "stream": True}, after=0.05)
 
     def broken(prompt_ids):
         raise StreamInterrupted("broke off")
@@ -85,8 +85,8 @@ def test_a_full_server_says_when_to_come_back(serve_mock, path, status):
     server = serve_mock(mock_token_delay_ms=30, max_turns=1)
     body = {**WORDS, "prompt": "x"}
     with httpx.stream("POST", server.url + PATHS[0], json={**WORDS, "stream": True}) as running:
-        chunks = running.iter_bytes()  # held: a dropped iterator closes the connection
-        next(chunks)
+        arriving = running.iter_bytes()  # the connection lasts as long as this name
+        next(arriving)
         refused = server.http.post(path, json=body)
         assert refused.status_code == status
         assert int(refused.headers["retry-after"]) >= 1

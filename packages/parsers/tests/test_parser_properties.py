@@ -70,7 +70,7 @@ def openings(draw: st.DrawFn, outputs: st.SearchStrategy[str]) -> Opening:
 
 
 @EVERY_FORMAT
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=16, deadline=None)
 @given(data=st.data(), finish=FINISHES, seed=st.integers(0, 10**6))
 def test_any_cut_gives_the_same_turn(model: ModelFormat, data: st.DataObject, finish: Any, seed: int) -> None:
     texts = outputs(model)
@@ -97,7 +97,7 @@ def fed(parser: Parser, pieces: list[str], model: ModelFormat, finish: Any, *, r
 
 
 @EVERY_FORMAT
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(data=st.data(), finish=FINISHES, seed=st.integers(0, 10**6))
 def test_a_snapshot_changes_nothing_of_what_follows(model: ModelFormat, data: st.DataObject, finish: Any, seed: int) -> None:
     texts = outputs(model)
@@ -198,7 +198,7 @@ def plain(segments: list[Segment]) -> list[tuple[str, Any]]:
 
 
 @EVERY_FAMILY
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=16, deadline=None)
 @given(data=st.data(), earlier=st.integers(0, 12))
 def test_a_family_reads_what_it_writes_and_shows_no_marker(model: ModelFormat, data: st.DataObject, earlier: int) -> None:
     segments = data.draw(turns(reasoning=model.grammar.reasoning is not None))

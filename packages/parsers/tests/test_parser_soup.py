@@ -85,7 +85,7 @@ MIXED = st.sampled_from(FORMATS).flatmap(mixed)
 FINISHES = st.sampled_from(["stop", "length", "cancelled", "error"])
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(MIXED, FINISHES, st.integers(0, 10**6), st.data())
 def test_any_cut_gives_the_same_turn(mix: tuple[ModelFormat, str, Opening], finish: Any, seed: int, data: st.DataObject) -> None:
     model, soup, opening = mix
@@ -97,7 +97,7 @@ def test_any_cut_gives_the_same_turn(mix: tuple[ModelFormat, str, Opening], fini
         assert other.incomplete == reader.incomplete
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.text(max_size=200), openings(FORMATS[0]))
 def test_nothing_raises_and_plain_text_is_kept(text: str, opening: Opening) -> None:
     for model in FORMATS:
@@ -110,16 +110,16 @@ def test_nothing_raises_and_plain_text_is_kept(text: str, opening: Opening) -> N
 @pytest.mark.parametrize(
     "text",
     [
-        '<tool_call>\n{"name": "run", "arguments": {"cmd": ' + "[" * 50_000,
-        '<tool_call>\n{"name": ' + "[" * 50_000,
-        "<tool_call>\n<function=run_all>\n<parameter=any>\n" + '{"a":' * 50_000 + "\n</parameter>\n</function>\n</tool_call>",
-        '<tool_call>\n{"name": "run", "arguments": "' + "{\\" * 50_000,
-        "<think>" * 5_000 + "</think>" * 5_000,
-        "<tool_call>" * 5_000,
-        "<tool_call>run<arg_key>cmd</arg_key><arg_value>" + "</arg_value>x" * 5_000,
-        '<minimax:tool_call><invoke name="run_all"><parameter name="any">' + "[" * 50_000 + "</parameter></invoke>",
-        '<｜DSML｜tool_calls><｜DSML｜invoke name="run">' + '{"cmd":' * 5_000,
-        '<tool_call>{"name":' * 5_000,
+        '<tool_call>\n{"name": "run", "arguments": {"cmd": ' + "[" * 15_000,
+        '<tool_call>\n{"name": ' + "[" * 15_000,
+        "<tool_call>\n<function=run_all>\n<parameter=any>\n" + '{"a":' * 12_000 + "\n</parameter>\n</function>\n</tool_call>",
+        '<tool_call>\n{"name": "run", "arguments": "' + "{\\" * 15_000,
+        "<think>" * 2_000 + "</think>" * 2_000,
+        "<tool_call>" * 2_000,
+        "<tool_call>run<arg_key>cmd</arg_key><arg_value>" + "</arg_value>x" * 2_000,
+        '<minimax:tool_call><invoke name="run_all"><parameter name="any">' + "[" * 12_000 + "</parameter></invoke>",
+        '<｜DSML｜tool_calls><｜DSML｜invoke name="run">' + '{"cmd":' * 2_000,
+        '<tool_call>{"name":' * 2_000,
     ],
 )
 def test_deep_and_long_nonsense_is_contained(model: ModelFormat, text: str) -> None:
@@ -183,14 +183,14 @@ SELF_TYPED = [("hermes", "qwen3"), ("harmony", "gpt_oss"), ("gemma4", "gemma4"),
 
 
 @pytest.mark.parametrize("names", SELF_TYPED, ids=lambda names: "+".join(names))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(segments=turns(st.dictionaries(WORDS, JSON, max_size=4), reasoning=True))
 def test_a_family_reads_what_it_writes(names: tuple[str, str], segments: tuple[Segment, ...]) -> None:
     assert read_back(resolve(*names), segments, TOOLS) == wanted(segments)
 
 
 @pytest.mark.parametrize("model", JSON_FORMATS, ids=lambda model: model.names[0])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_json_families_read_what_they_write(model: ModelFormat, data: st.DataObject) -> None:
     reasoning = model.grammar.reasoning is not None
@@ -234,28 +234,28 @@ TAGGED = {"qwen3_coder": ("qwen3_coder", "qwen3"), **FAMILIES}
 
 
 @pytest.mark.parametrize("name", TAGGED)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(segments=turns(STRINGS_ONLY, reasoning=True))
 def test_untyped_families_read_the_strings_they_write(name: str, segments: tuple[Segment, ...]) -> None:
     assert read_back(resolve(*TAGGED[name]), segments, ()) == wanted(segments)
 
 
 @pytest.mark.parametrize("name", TAGGED)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(segments=turns(TYPED, reasoning=False))
 def test_untyped_families_read_the_types_they_write(name: str, segments: tuple[Segment, ...]) -> None:
     assert read_back(resolve(TAGGED[name][0], None), segments, TYPED_TOOLS) == wanted(segments)
 
 
 @pytest.mark.parametrize("name", ["deepseek_v4", "deepseek_v3_2", "deepseek_v41"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(segments=turns(st.dictionaries(KEYS, JSON, max_size=4), reasoning=True))
 def test_typed_families_need_no_schema(name: str, segments: tuple[Segment, ...]) -> None:
     assert read_back(resolve(*TAGGED[name]), segments, ()) == wanted(segments)
 
 
 @pytest.mark.parametrize("names", [("pythonic", None), ("llama4_pythonic", None), ("olmo3", "qwen3"), ("lfm2", "qwen3")])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(segments=turns(st.dictionaries(KEYS, JSON, max_size=4), reasoning=False))
 def test_python_calls_are_read_as_they_are_written(names: tuple[str, str | None], segments: tuple[Segment, ...]) -> None:
     assert read_back(resolve(*names), segments, TYPED_TOOLS) == wanted(segments)
@@ -287,7 +287,7 @@ NESTED_SCHEMA = {
 NESTED_TOOLS = tools_of([{"name": name, "parameters": NESTED_SCHEMA} for name in ("run", "run_all", "other.tool-1")])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(turns(NESTED_TYPES, reasoning=True))
 def test_minimax_m3_reads_the_types_it_writes(segments: tuple[Segment, ...]) -> None:
     assert read_back(resolve("minimax_m3", "minimax_m3"), segments, NESTED_TOOLS) == wanted(segments)

@@ -9,7 +9,7 @@ from antiphon_parsers.engine.cursor import Cursor
 from antiphon_parsers.engine.emitter import Emitter
 from antiphon_parsers.engine.prose import Prose
 from antiphon_parsers.engine.record import Record
-from antiphon_parsers.engine.snapshot import Given, fingerprint, freeze, thaw
+from antiphon_parsers.engine.snapshot import Given, freeze, thaw
 from antiphon_parsers.engine.state import State
 from antiphon_parsers.engine.tools import ToolTable
 from antiphon_parsers.grammar import Grammar
@@ -33,7 +33,8 @@ class Parser(Record):
     """Reads one turn. Whatever the model wrote, nothing raises (I8); the result does not depend on how the text was
     cut into deltas (I2). `turn_tag` goes into call ids."""
 
-    __slots__ = ("_cursor", "_grammar", "_incomplete", "_out", "_received", "_state", "_tools")
+    __slots__ = ("_cursor", "_given", "_grammar", "_incomplete", "_out", "_received", "_state", "_tools")
+    derived = ("_given",)
 
     def __init__(self, grammar: Grammar, *, tools: Sequence[Tool], opening: Opening, turn_tag: str) -> None:
         self._grammar = grammar
@@ -42,6 +43,7 @@ class Parser(Record):
         self._out = Emitter(turn_tag)
         self._received = 0
         self._incomplete = False
+        self._given: Given | None = None
         reasoning = grammar.reasoning if opening.kind == "reasoning" else None
         if reasoning is not None:
             self._state: State = Prose("reasoning", grammar, self._tools, strip=reasoning.lead)
@@ -61,12 +63,13 @@ class Parser(Record):
             found = msgspec.convert(snapshot, Snapshot)
         except msgspec.ValidationError as error:
             raise InternalError(f"this is no snapshot of a parser: {error}") from error
-        table = ToolTable(tools)
-        if (found.version, found.grammar, found.tools) != (SNAPSHOT_VERSION, fingerprint(grammar), fingerprint(table.declared)):
+        given = Given(grammar, ToolTable(tools))
+        if (found.version, found.grammar, found.tools) != (SNAPSHOT_VERSION, *given.fingerprints):
             raise InternalError("the snapshot is of another version, another grammar or other tools")
-        parser = thaw(found.objects, Given(grammar, table))
+        parser = thaw(found.objects, given)
         if not isinstance(parser, cls):
             raise InternalError("this is no snapshot of a parser")
+        parser._given = given
         return parser
 
     def snapshot(self) -> dict[str, Any]:
@@ -76,12 +79,9 @@ class Parser(Record):
         space that began a text. Grammar and tools are not in it: `restore` gets them again."""
         self._cursor.forget()
         self._out.forget(self._cursor.offset() - self._state.held)
-        written = Snapshot(
-            version=SNAPSHOT_VERSION,
-            grammar=fingerprint(self._grammar),
-            tools=fingerprint(self._tools.declared),
-            objects=freeze(self, Given(self._grammar, self._tools)),
-        )
+        given = self._given = self._given or Given(self._grammar, self._tools)
+        grammar, tools = given.fingerprints
+        written = Snapshot(version=SNAPSHOT_VERSION, grammar=grammar, tools=tools, objects=freeze(self, given))
         plain: dict[str, Any] = msgspec.to_builtins(written)
         return plain
 

@@ -36,7 +36,7 @@ class NamedCalls(msgspec.Struct, frozen=True, kw_only=True):
 
     `header` is a pattern with the groups `name` and, where only a declared tool makes it a call, `known`; `growing` matches
     every beginning of one. `read_name` makes the tool's name of what stands there. `separators` are the markers inside
-    headers, `strays` those that mean nothing in text. The closer is "" where the object ends the call; `fence` may stand
+    headers, `strays` those that mean nothing in text; `type_word` may stand before the name, with a separator behind it. The closer is "" where the object ends the call; `fence` may stand
     before it. A body that begins with a bracket is read as `listed`.
     """
 
@@ -49,6 +49,7 @@ class NamedCalls(msgspec.Struct, frozen=True, kw_only=True):
     separators: tuple[str, ...] = ()
     fence: tuple[str, ...] = ()
     strays: tuple[str, ...] = ()
+    type_word: str = ""
     read_name: Callable[[str, ToolTable], str] = plain_name
     listed: JsonCalls | None = None
     line_start_in_reasoning: bool = False
@@ -123,7 +124,8 @@ class Header(State):
         opener = text.find(self._syntax.opener)
         found = self._pattern.fullmatch(text[opener + len(self._syntax.opener) :] if opener >= 0 else text)
         name = self._name(found) if found and self._has_separator(text) else None
-        return cut_attempt(self._mention, name, cursor, out)
+        # A turn cut behind the type word has not named its call yet.
+        return cut_attempt(self._mention, None if name == self._syntax.type_word else name, cursor, out)
 
     def _undecided(self, cursor: Cursor, out: Emitter) -> State | None:
         """Nothing stands behind the marker yet. At the end of the turn, a sentence may only have named it."""

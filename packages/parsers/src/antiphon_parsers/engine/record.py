@@ -10,6 +10,9 @@ from typing import Any, ClassVar
 RECORDS: dict[str, type] = {}
 """Every class of objects that may stand in a snapshot, by the name it has there."""
 
+FIELDS: dict[type, tuple[str, ...]] = {}
+"""The fields of such a class that are data of their own."""
+
 
 class Record:
     """Base of everything that lives from one delta to the next. `__slots__` of a class and its bases are all its fields;
@@ -31,14 +34,11 @@ class Record:
 def register(cls: type) -> None:
     """Lets objects of a class with `__slots__` stand in snapshots."""
     RECORDS[record_name(cls)] = cls
+    derived = getattr(cls, "derived", ())
+    slots = (name for base in reversed(cls.__mro__) for name in base.__dict__.get("__slots__", ()))
+    FIELDS[cls] = tuple(name for name in slots if name not in derived)
 
 
 def record_name(cls: type) -> str:
     """The name of a class in snapshots: its module's last word and its own."""
     return f"{cls.__module__.rpartition('.')[2]}.{cls.__qualname__}"
-
-
-def fields_of(cls: type) -> tuple[str, ...]:
-    """The fields of a class that are data of their own."""
-    derived = getattr(cls, "derived", ())
-    return tuple(name for base in reversed(cls.__mro__) for name in base.__dict__.get("__slots__", ()) if name not in derived)

@@ -11,13 +11,14 @@ What is no plain value stands as a mapping with one key::
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
-from antiphon_parsers.engine.record import RECORDS, Record, fields_of, record_name
+from antiphon_parsers.engine.record import FIELDS, RECORDS, Record, record_name
 from antiphon_parsers.engine.tools import Parameters, ToolTable
 from antiphon_parsers.grammar import Grammar
 from antiphon_turns import Event
@@ -28,10 +29,11 @@ _MAKERS: dict[str, Callable[[list[Any]], Any]] = {name: kind for kind, name in _
 
 
 class Given:
-    """What a snapshot refers to by name: the grammar with all its parts, and the tools."""
+    """What a snapshot refers to by name: the grammar with all its parts, and the tools. `fingerprints` stand for both."""
 
     def __init__(self, grammar: Grammar, tools: ToolTable) -> None:
         self.tools = tools
+        self.fingerprints = fingerprint(grammar), fingerprint(tools.declared)
         self._values = {name: value for name, value in _parts("grammar", grammar)} | {"tools": tools}
         self._names = {id(value): name for name, value in self._values.items()}
 
@@ -77,7 +79,7 @@ class _Freezer:
             cls = type(item)
             if RECORDS.get(record_name(cls)) is not cls:
                 raise InternalError(f"{cls.__qualname__} is no record: a snapshot cannot hold it")
-            done.append({"is": record_name(cls), **{field: self._plain(getattr(item, field)) for field in fields_of(cls)}})
+            done.append({"is": record_name(cls), **{field: self._plain(getattr(item, field)) for field in FIELDS[cls]}})
         return done
 
     def _number(self, item: object) -> int:
@@ -111,7 +113,7 @@ def thaw(objects: list[dict[str, Any]], given: Given) -> object:
     try:
         shells = [_shell(plain["is"]) for plain in objects]
         for shell, plain in zip(shells, objects, strict=True):
-            for field in fields_of(type(shell)):
+            for field in FIELDS[type(shell)]:
                 setattr(shell, field, _value(plain[field], shells, given))
         for shell in shells:
             if isinstance(shell, Record):
@@ -129,7 +131,7 @@ def _shell(name: str) -> Any:
 def _value(plain: Any, shells: list[Any], given: Given) -> Any:
     if isinstance(plain, list):
         return [_value(item, shells, given) for item in plain]
-    if not isinstance(plain, Mapping):
+    if not isinstance(plain, dict):
         return plain
     ((word, content),) = plain.items()
     match word:
@@ -144,7 +146,8 @@ def _value(plain: Any, shells: list[Any], given: Given) -> Any:
     return _MAKERS[word]([_value(item, shells, given) for item in content])
 
 
-def fingerprint(value: object) -> str:
+@lru_cache(maxsize=256)
+def fingerprint(value: Hashable) -> str:
     """Sixteen hexadecimal digits that stand for a grammar or other frozen data: equal in every process for equal data."""
     return blake2b(_spelled(value).encode(), digest_size=8).hexdigest()
 

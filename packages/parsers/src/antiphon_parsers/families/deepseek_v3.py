@@ -12,14 +12,15 @@ SECTION, SECTION_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end�
 CALL, SEPARATOR, CALL_END = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"
 _NAME = r'[^\s<>{}"`｜]+'
 
-# The forms of V3 (a type word, then the name, then a fence) and of V3.1 (the name alone): models mix them. The type word is never a name.
+# The forms of V3 (a type word, then the name, then a fence) and of V3.1 (the name alone): models mix them.
 SYNTAX = NamedCalls(
     sections=(SECTION,),
     section_ends=(SECTION_END,),
     opener=CALL,
-    header=rf"(?=[^{{]*{re.escape(SEPARATOR)})\s*+(?:function{SEPARATOR}\s*+)?+(?P<name>{_NAME})\s*+(?:{SEPARATOR}\s*+)?(?:```(?:json)?\s*+)?",
+    header=rf"(?=[^{{]*{re.escape(SEPARATOR)})\s*+(?:function{SEPARATOR}\s*+)?(?P<name>{_NAME})\s*+(?:{SEPARATOR}\s*+)?(?:```(?:json)?\s*+)?",
     growing=rf"\s*+(?:{_NAME})?\s*+(?:<[^\s>]*>?\s*+(?:{_NAME})?\s*+(?:<[^\s>]*>?\s*+)?`{{0,3}}(?:j|js|jso|json)?\s*+)?",
     separators=(SEPARATOR,),
+    type_word="function",
     strays=(SEPARATOR,),
     fence=("```",),
     closer=CALL_END,
