@@ -36,7 +36,7 @@ ADDED = "Added \"later\" & 'quoted':\n\t<tool_call>\n\t<function=nothing>\n\t</p
 MARKUP = (
     '<?xml version="1.0" encoding="UTF-8"?>\n'
     "<!-- \"double\", 'single', `back`, \\\\ and \\n in two characters, $HOME, 100% & more -->\n"
-    '<call kind="tool_call">\t<![CDATA[<tool_call><function=Bash>]]></call>\n'
+    '<call kind="tool_call">\t<![CDATA[<tool_call><function=Bash><parameter=command>touch never.txt]]></call>\n'
     "a closer </parameter> inside a line, and one alone:\n"
     "</parameter>\n"
     "which ends nothing. Nor do </function> and </tool_call>,\n"
@@ -55,18 +55,18 @@ MARKUP = (
 EDITED = MARKUP.replace(PLACE, ADDED)
 DIGEST = hashlib.sha256(EDITED.encode()).hexdigest()
 FILES = {"alpha.txt": "alpha\n", "beta.txt": "beta\n", "markup.md": EDITED, "after.txt": "AFTER_42\n", "ran.txt": "TOOLRAN_42\n"}
-NEVER = ("never.txt",)
+NEVER = ("never.txt",)  # what a call inside the markup would write
 # A request for a summary, a client's or (Codex with a `compaction_trigger`) our server's own: the last user text speaks of one, and
 # is not one.
 _TEXT = r"(?:(?!<\|im_start\|>|LONG_SUMMARY).)*"
-SUMMARISE = rf"<\|im_start\|>user\n{_TEXT}(?i:summar|write the notes){_TEXT}(?:<\|im_start\|>system\n{_TEXT})?<\|im_start\|>assistant\n(?:<think>\n)?\Z"
+_HEADER = r"<\|im_start\|>assistant\n(?:<think>\n)?\Z"
+SUMMARISE = rf"<\|im_start\|>user\n{_TEXT}(?i:summar|write the notes){_TEXT}(?:<\|im_start\|>system\n{_TEXT})?{_HEADER}"
 
 
 class Client(msgspec.Struct, frozen=True):
     """How the model calls one client's tools. `write` and `edit` give (tool, parameters) for the markup; `failed` is how the model
-    sees a failed call; `summary` is the answer to
-    a request for one; `filler` is a command whose output is long enough to make the client compact, where that is
-    how it is asked; `ordered`: thoughts come back between their calls, as they do on every wire but Chat."""
+    sees a failed call; `summary` is the answer to a request for one; `filler` is a command with an output so long that the client
+    compacts, where that is how it is asked; `ordered`: thoughts come back between their calls, as on every wire but Chat."""
 
     shell: Callable[[str], tuple[str, dict[str, str]]]
     write: tuple[str, dict[str, str]]
@@ -128,10 +128,12 @@ def work(client: Client) -> Iterator[tuple[str, str]]:
     shell = client.shell
     first = [call(*shell(f"echo {name} > {name}.txt; echo STEP1{mark}_{MARK}")) for name, mark in (("alpha", "A"), ("beta", "B"))]
     yield r"<<dir>>(.*?)<<end>>", think("Two files, side by side.", "I write both.\n", *first)
-    second = f"<think>\nNow the other.\n</think>\n\n{call(*shell(f'cat beta.txt; echo STEP2B_{MARK}'))}"
-    yield r"<tool_response>.*STEP1A_42.*STEP1B_42", think("One, then the other.", call(*shell(f"cat alpha.txt; echo STEP2A_{MARK}")), second)
+    other = f"<think>\nNow the other.\n</think>\n\n{call(*shell(f'cat beta.txt; echo STEP2B_{MARK}'))}"
+    second = think("One, then the other.", call(*shell(f"cat alpha.txt; echo STEP2A_{MARK}")), other)
+    yield r"<tool_response>.*STEP1A_42.*STEP1B_42", second
     said = r"cat alpha\.txt.*Now the other\..*cat beta\.txt.*" if client.ordered else ""  # whatever order the client kept
-    yield rf"{said}<tool_response>.*alpha\n.*STEP2A_42.*beta\n.*STEP2B_42", think("One that is bound to fail.", call(*shell(f"ls missing_{MARK}; exit 3")))
+    third = think("One that is bound to fail.", call(*shell(f"ls missing_{MARK}; exit 3")))
+    yield rf"{said}<tool_response>.*alpha\n.*STEP2A_42.*beta\n.*STEP2B_42", third
     yield client.failed, think("As expected. Now the file.", "It is full of markup.\n", call(*client.write))
     yield "", think("Now the edit.", call(*client.edit))
     yield "", think("Is it right?", call(*shell(f"sha256sum < markup.md; echo TOOLRAN_{MARK} | tee ran.txt")))
