@@ -72,7 +72,8 @@ inside() { # inside CLIENT LOGS
     started=$SECONDS result=PASS
     : >"$logs/tokens.jsonl"
     (ask "$client" "$step" "$text") >"$logs/$step.txt" 2>&1 || result=FAIL
-    turns=$(wc -l <"$logs/tokens.jsonl")
+    cp "$logs/tokens.jsonl" "$logs/$step.jsonl"
+    turns=$(wc -l <"$logs/$step.jsonl")
     if [ "$step" = work ] && [ "$turns" != 7 ]; then result=FAIL; fi # a turn was asked for twice
     # Nothing runs in it; whether it compacted, the last step shows, which goes on only from a summary.
     if [ "$step" = compact ] && [ "$turns" -gt 0 ]; then result=ran; fi

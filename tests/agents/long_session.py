@@ -60,7 +60,7 @@ NEVER = ("never.txt",)  # what a call inside the markup would write
 # is not one.
 _TEXT = r"(?:(?!<\|im_start\|>|LONG_SUMMARY).)*"
 _HEADER = r"<\|im_start\|>assistant\n(?:<think>\n)?\Z"
-SUMMARISE = rf"<\|im_start\|>user\n{_TEXT}(?i:summar|write the notes){_TEXT}(?:<\|im_start\|>system\n{_TEXT})?{_HEADER}"
+SUMMARISE = rf"<\|im_start\|>user\n{_TEXT}(?i:(?<!full )summar|write the notes){_TEXT}(?:<\|im_start\|>system\n{_TEXT})?{_HEADER}"
 
 
 class Client(msgspec.Struct, frozen=True):

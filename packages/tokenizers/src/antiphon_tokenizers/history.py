@@ -1,6 +1,7 @@
-"""Which past turns keep their reasoning in the next prompt. Source: facts on reasoning replay, one row a family."""
+"""Which past turns keep their reasoning in the next prompt, and in what order results stand. Source: facts on reasoning replay, one
+row a family."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import structs
 
@@ -48,6 +49,29 @@ def kept_since(messages: Sequence[Message], policy: ReplayPolicy) -> int:
 
 def _without_reasoning(message: AssistantMessage) -> tuple[Segment, ...]:
     return tuple(segment for segment in message.segments if not isinstance(segment, ReasoningSegment))
+
+
+def in_call_order(messages: Sequence[Message]) -> list[Message]:
+    """The messages with the results behind a turn in the order of its calls. Clients send results as their tools finish, and a format
+    without call ids tells them apart by their order alone. Results of other calls keep their place."""
+    out: list[Message] = []
+    places: dict[str, int] = {}
+    run: list[ToolMessage] = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            run.append(message)
+            continue
+        out += _sorted_results(run, places)
+        run = []
+        out.append(message)
+        calls = message.segments if isinstance(message, AssistantMessage) else ()
+        places = {segment.call_id: place for place, segment in enumerate(calls) if isinstance(segment, CallSegment)}
+    return [*out, *_sorted_results(run, places)]
+
+
+def _sorted_results(run: Sequence[ToolMessage], places: Mapping[str, int]) -> Iterator[ToolMessage]:
+    known = iter(sorted((result for result in run if result.call_id in places), key=lambda result: places[result.call_id]))
+    return (next(known) if result.call_id in places else result for result in run)
 
 
 def calls_before(messages: Sequence[Message]) -> list[int]:

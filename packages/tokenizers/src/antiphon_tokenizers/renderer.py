@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from antiphon_tokenizers.escape import Markers, StandIns, client_strings, escape_message, escape_tool, template_tool
-from antiphon_tokenizers.history import calls_before, kept_since, replayed, with_native_ids
+from antiphon_tokenizers.history import calls_before, in_call_order, kept_since, replayed, with_native_ids
 from antiphon_tokenizers.jsontext import FixedObject
 from antiphon_tokenizers.messages import natural_turn, template_messages
 from antiphon_tokenizers.probe import call_message
@@ -73,7 +73,8 @@ class Renderer:
         offered = request.tool_choice.mode != "none"
         tools = tuple(tool for tool in request.tools if not tool.deferred) if offered else ()
         native, tool_list = self._tool_forms(tools, stand_ins)
-        messages = with_native_ids([escape_message(message, stand_ins) for message in request.messages], self._writer)
+        escaped = [escape_message(message, stand_ins) for message in request.messages]
+        messages = with_native_ids(in_call_order(escaped), self._writer)
         last = messages[-1] if messages else None
         prefill = last if isinstance(last, AssistantMessage) else None
         variables = self._variables(request, stand_ins)
