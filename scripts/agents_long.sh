@@ -11,7 +11,7 @@ set -euo pipefail
 
 self=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/$(basename "${BASH_SOURCE[0]}")
 . "$(dirname "$self")/agents_common.sh"
-play=(env -u PYTHONPATH "${PYTHON:-.venv/bin/python}" tests/agents/long_session.py)
+play=("${PYTHON:-.venv/bin/python}" tests/agents/long_session.py)
 
 row() { # row CLIENT STEP RESULT TURNS SECONDS
   printf '%-28s %-12s %-8s %5s %5s s\n' "$@"

@@ -202,9 +202,9 @@ SESSIONS: dict[str, Callable[[], str]] = {
     "openai_responses_stream": lambda: openai_responses(stream=True),
     "openai_responses_nonstream": lambda: openai_responses(stream=False),
     "openai_agents_chat_stream": lambda: openai_agents(stream=True, responses=False),
-    "openai_agents_chat_nonstream": lambda: openai_agents(stream=False, responses=False),
-    "openai_agents_responses_stream": lambda: openai_agents(stream=True, responses=True),
-    "openai_agents_responses_nonstream": lambda: openai_agents(stream=False, responses=True),
+    "openai_agents_chat": lambda: openai_agents(stream=False, responses=False),
+    "openai_agents_stream": lambda: openai_agents(stream=True, responses=True),
+    "openai_agents_responses": lambda: openai_agents(stream=False, responses=True),
     "claude_agent_sdk": claude_agent_sdk,
 }
 
