@@ -36,8 +36,8 @@ class NamedCalls(msgspec.Struct, frozen=True, kw_only=True):
 
     `header` is a pattern with the groups `name` and, where only a declared tool makes it a call, `known`; `growing` matches
     every beginning of one. `read_name` makes the tool's name of what stands there. `separators` are the markers inside
-    headers, `strays` those that mean nothing in text; `type_word` may stand before the name, with a separator behind it. The closer is "" where the object ends the call; `fence` may stand
-    before it. A body that begins with a bracket is read as `listed`.
+    headers, `strays` those that mean nothing in text; `type_word` may stand before the name, with a separator behind it. The
+    closer is "" where the object ends the call; `fence` may stand before it. A body that begins with a bracket is read as `listed`.
     """
 
     opener: str
@@ -124,8 +124,9 @@ class Header(State):
         opener = text.find(self._syntax.opener)
         found = self._pattern.fullmatch(text[opener + len(self._syntax.opener) :] if opener >= 0 else text)
         name = self._name(found) if found and self._has_separator(text) else None
-        # A turn cut behind the type word has not named its call yet.
-        return cut_attempt(self._mention, None if name == self._syntax.type_word else name, cursor, out)
+        # A name is whole when something stands behind it, and a turn cut behind the type word has not named its call yet.
+        is_whole = found is not None and max(found.end(group) for group in found.groupdict()) < found.end()
+        return cut_attempt(self._mention, name if is_whole and name != self._syntax.type_word else None, cursor, out)
 
     def _undecided(self, cursor: Cursor, out: Emitter) -> State | None:
         """Nothing stands behind the marker yet. At the end of the turn, a sentence may only have named it."""
