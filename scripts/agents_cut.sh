@@ -18,7 +18,7 @@ self=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/$(basename "${BASH_SOURCE[0]}
 . "$(dirname "$self")/agents_common.sh"
 command='echo TOOLRAN_$((6*7)) | tee ran.txt' # the shell computes 42, so text alone cannot fake that it ran
 limit=${LIMIT:-90}                            # seconds a session may take
-most_turns=16                                 # and turns; three recoveries of ours and those of the client's own are fewer
+most_turns=8                                  # and turns; three recoveries of ours and those of the client's own are fewer
 
 row() { # row MODE CUT CLIENT OUTCOME RESULT TURNS SECONDS
   printf '%-20s %-10s %-38s %-9s %-6s %5s %7s\n' "$@"
