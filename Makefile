@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test lint fmt lock agents agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden bench-parsers fuzz forced-calls clean
+.PHONY: help install serve test lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden bench-parsers fuzz forced-calls clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -48,12 +48,17 @@ lock: ## write requirements/ from what is installed in .venv
 	@scripts/install.sh all
 	@$(BIN)/python scripts/lock.py
 
-agents: ## real agent clients against the mock engine (CLIENTS="claude pi", SCRIPTS="agent_session"; needs root)
+agents: ## real agent clients against the mock engine (CLIENTS="claude pi", SCRIPTS="agent_session", DISPATCH="off"; needs root)
 	@scripts/install.sh serve
 	@scripts/agents.sh
-	@MODES="$${MODES:-honest recover}" CUTS="$${CUTS:-value nothing}" scripts/agents_cut.sh
+	@scripts/agents_long.sh
+	@MODES="$${MODES:-honest recover}" CUTS="$${CUTS:-value}" scripts/agents_cut.sh
 
-agents-cut: ## every way a tool call can be cut, with every client; about 20 minutes (MODES="honest", CUTS="value", CLIENTS as above)
+agents-long: ## the longer session alone: markup in edits, a failed call, a compaction (CLIENTS="claude codex openclaw")
+	@scripts/install.sh serve
+	@scripts/agents_long.sh
+
+agents-cut: ## every way a tool call can be cut, with every client; over an hour (MODES="honest", CUTS="value", CLIENTS as above)
 	@scripts/install.sh serve
 	@scripts/agents_cut.sh
 
