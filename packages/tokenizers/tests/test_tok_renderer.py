@@ -1,6 +1,5 @@
 """Prompts: the default model's template and a Qwen3-like one, replay, prefill, switches."""
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -199,13 +198,6 @@ def test_results_stand_in_the_order_of_their_calls(qwen: Make, order: tuple[int,
     results = [ToolMessage(f"c{number}", f"t{number}") for number in order]
     text = qwen("all").render(ask(UserMessage("u"), turn, *results)).text
     assert [text.index(f"t{number}") for number in range(3)] == sorted(text.index(f"t{number}") for number in range(3))
-
-
-def test_results_of_other_calls_keep_their_place(qwen: Make) -> None:
-    turn = AssistantMessage((call("a", "c0"), call("b", "c1")))
-    results = [ToolMessage("c1", "t1"), ToolMessage("lost", "t2"), ToolMessage("c0", "t0"), ToolMessage("c0", "t3")]
-    text = qwen("all").render(ask(UserMessage("u"), turn, *results, UserMessage("v"), ToolMessage("c0", "t4"))).text
-    assert [word for word in re.findall(r"t\d", text)] == ["t0", "t2", "t3", "t1", "t4"]
 
 
 def test_appending_keeps_the_prefix(qwen: Make) -> None:
