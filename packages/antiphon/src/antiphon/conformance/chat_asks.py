@@ -21,6 +21,7 @@ from antiphon.conformance.exchange import answered
 from antiphon.conformance.verdict import known
 
 PATH = "/v1/chat/completions"
+CROWD = 12
 TALK = [{"role": "user", "content": "What is it?"}, {"role": "assistant", "content": "It is a test."}]
 REFERENCED = {
     "type": "object",
@@ -153,6 +154,8 @@ ASKS = (
     _turn("c.object", "structured", response_format={"type": "json_object"}),
     _turn("c.twice", n=2),
     _turn("c.twice.unary", n=2, stream=False),
+    # More turns at once than our own server of a run takes: the one way to see it busy.
+    _turn("c.crowd", n=CROWD, stream=False),
     _turn("c.logprobs", logprobs=True, top_logprobs=2, stream=False),
     _turn("c.lead", "lead", tools=tools()),
     _turn("c.slow", "slow", tools=tools()),
