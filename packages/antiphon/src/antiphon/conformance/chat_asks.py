@@ -94,8 +94,9 @@ def _renamed(kept: dict[str, Any]) -> dict[str, Any]:
     return {**found, "reasoning": kept.get("reasoning_content", "")}
 
 
-def _silent(kept: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in kept.items() if key not in ("reasoning_content", "reasoning")}
+def _longer(kept: dict[str, Any]) -> dict[str, Any]:
+    """With more reasoning than was said: a server that remembers its turns brings back what is left out, but not what was never there."""
+    return {**kept, "reasoning_content": kept.get("reasoning_content", "") + " There is more to think about." * 4}
 
 
 def _folded_ids(kept: dict[str, Any]) -> dict[str, Any]:
@@ -161,7 +162,7 @@ ASKS = (
     _turn("c.slow", "slow", tools=tools()),
     _replay("c.call", "replay", dict),
     _replay("c.call", "renamed", _renamed),
-    _replay("c.call", "silent", _silent),
+    _replay("c.call", "longer", _longer),
     _openclaw("c.call"),
     _shaped("c.developer", lambda text: [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": text}]),
     _shaped("c.late", lambda text: [*TALK, {"role": "user", "content": text}, {"role": "system", "content": "900 tokens left."}]),
