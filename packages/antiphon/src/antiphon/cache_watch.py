@@ -17,13 +17,14 @@ REMEMBERED = 256
 
 
 class Watched(msgspec.Struct, frozen=True, kw_only=True):
-    """One request, explained. `at` is Unix time in seconds."""
+    """One request, explained. `at` is Unix time in seconds. `conversation` is the line of the session it belongs to."""
 
     request_id: str
     tenant: str
     at: float
     surface: str
     session: str | None
+    conversation: str
     explanation: Explanation
 
 
@@ -62,7 +63,7 @@ class CacheWatch:
         self, foresight: Foresight, *, output_ids: Sequence[int], reply: Sequence[Segment], cached_tokens: int | None, request_id: str
     ) -> Explanation:
         """The turn is over: remembers what was sent, and says what the cache held of it."""
-        sent = msgspec.structs.replace(foresight.sent, output_ids=output_ids, reply=tuple(reply))
+        sent = msgspec.structs.replace(foresight.sent, output_ids=output_ids, reply=tuple(reply), request_id=request_id)
         found = explain(sent, foresight.expectation, restored=foresight.restored, cached_tokens=cached_tokens)
         self.sent.add(foresight.line, sent, foresight.expectation)
         request = sent.request
@@ -73,6 +74,7 @@ class CacheWatch:
                 at=self._clock(),
                 surface=request.surface,
                 session=request.session,
+                conversation=foresight.line.conversation,
                 explanation=found,
             )
         )
