@@ -28,7 +28,13 @@ def ask(server, *, key=None, headers=None, path="/v1/messages", **body):
 
 
 def first(**changes):
-    return {"system": SYSTEM.format(29), "thinking": {"type": "adaptive"}, "tools": TOOLS, "messages": [{"role": "user", "content": "hello\nthere"}], **changes}
+    return {
+        "system": SYSTEM.format(29),
+        "thinking": {"type": "adaptive"},
+        "tools": TOOLS,
+        "messages": [{"role": "user", "content": "hello\nthere"}],
+        **changes,
+    }
 
 
 def then(answer, before, **changes):

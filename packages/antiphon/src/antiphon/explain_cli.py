@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlencode
 
 import msgspec
@@ -28,7 +28,7 @@ def explain_command(  # noqa: PLR0913 - one for each option
     ] = None,
     before: Annotated[Path | None, typer.Option(help="A saved request body; no server is asked.", show_default=False)] = None,
     after: Annotated[Path | None, typer.Option(help="The body of a later request of the session.", show_default=False)] = None,
-    surface: Annotated[str, typer.Option(help="Of the bodies: messages, responses or chat.")] = "messages",
+    surface: Annotated[Literal["messages", "responses", "chat"], typer.Option(help="Of the bodies.")] = "messages",
     model_path: Annotated[Path | None, typer.Option(help="Model of the bodies: a folder or a .gguf file.", show_default=False)] = None,
     tool_call_parser: Annotated[str | None, typer.Option(help="Family of tool calls. Default: read from the template.")] = None,
     reasoning_parser: Annotated[str | None, typer.Option(help="Family of reasoning. Default: read from the template.")] = None,

@@ -262,8 +262,7 @@ class Pipeline:
             cached_tokens=decoder.cached_tokens,
             request_id=request_id,
         )
-        anomalies = (*prompt.anomalies, *decoder.anomalies)
-        self.metrics.end(meter, Ended(stop_reason=ended, usage=decoder.usage(), explanation=found, anomalies=anomalies))
+        self.metrics.end(meter, Ended(stop_reason=ended, usage=decoder.usage(), explanation=found, anomalies=prompt.anomalies))
         if found.causes:
             log.info(
                 "%s: %d tokens could have been cached, %s were: %s", request_id, found.expected_tokens, found.cached_tokens, found.sentence

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 from rich.box import SIMPLE
@@ -33,17 +33,14 @@ def merged(answers: Sequence[dict[str, Any]], limit: int) -> Report:
 
 
 def compare_files(
-    before: Path, after: Path, surface: str, model_path: Path, *, parsers: tuple[str | None, str | None], strip: bool
+    before: Path, after: Path, surface: BodySurface, model_path: Path, *, parsers: tuple[str | None, str | None], strip: bool
 ) -> Comparison:
     """Reads bodies and model and compares. Raises ConfigError."""
-    if surface not in get_args(BodySurface):
-        raise ConfigError(f"--surface {surface}: must be one of {', '.join(get_args(BodySurface))}")
     bodies = [_read(path) for path in (before, after)]
     if not model_path.exists():
         raise ConfigError(f"{model_path} does not exist; --model-path takes a .gguf file, or a folder with tokenizer.json")
     model = load_model(ModelChoice(path=model_path, tool_call_parser=parsers[0], reasoning_parser=parsers[1]))
-    chosen: BodySurface = msgspec.convert(surface, BodySurface)
-    return compare(model, bodies[0], bodies[1], surface=chosen, rules=(ANTHROPIC_PREAMBLE,) if strip else ())
+    return compare(model, bodies[0], bodies[1], surface=surface, rules=(ANTHROPIC_PREAMBLE,) if strip else ())
 
 
 def _read(path: Path) -> bytes:

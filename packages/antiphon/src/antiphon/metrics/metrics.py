@@ -27,7 +27,7 @@ class Held(msgspec.Struct, frozen=True):
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a turn at its end."""
+    """What is known of a turn at its end. `anomalies` are those of its prompt. `stop_reason` counts where the client was told none."""
 
     stop_reason: StopReason
     usage: Usage
@@ -88,7 +88,7 @@ class Metrics:
         meter.counted = True
         who = self._model, meter.surface, meter.client
         usage = ended.usage
-        self._turns.labels(*who, ended.stop_reason).inc()
+        self._turns.labels(*who, meter.stop_reason or ended.stop_reason).inc()
         self._prompt.labels(*who).inc(usage.prompt_tokens)
         self._output.labels(*who).inc(usage.output_tokens)
         self._reasoning.labels(*who).inc(usage.reasoning_tokens)
@@ -99,8 +99,8 @@ class Metrics:
         for lead in meter.leads():
             self._calls.labels(*who).inc()
             self._lead.labels(*who).observe(lead)
-        for anomaly in ended.anomalies:
-            self._anomalies.labels(self._model, anomaly.code).inc()
+        for kind in (*(anomaly.code for anomaly in ended.anomalies), *meter.anomalies):
+            self._anomalies.labels(self._model, kind).inc()
         self._gaps.add(meter)
         self._explained(who, ended.explanation)
 
