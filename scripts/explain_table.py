@@ -31,8 +31,8 @@ Made by `make docs` from `antiphon.explain`; a test keeps it current.
 An engine keeps what it has computed of a prompt, and a prompt that begins with the same tokens gets that part for nothing. The server
 remembers the last prompt of each conversation with what was sampled behind it, and compares. What it finds is told in these places:
 
-* the header `x-antiphon-cache` of each answer: `prompt=` tokens, `expected=` tokens that were sent before, `lost=` tokens that the session's
-  previous prompt and its output had and this prompt does not begin with, and `cause=` names with their places. No text of the prompt.
+* the header `x-antiphon-cache` of each answer: `prompt=` tokens, `expected=` tokens that were sent before, `lost=` tokens that the
+  session's previous prompt and its output had and this prompt does not begin with, and `cause=` names with their places. No text.
 * the log, one line for each request with a cause;
 * `/metrics`: `antiphon_cache_expected_tokens_total` against `antiphon_cache_hit_tokens_total`, `antiphon_replay_lost_tokens_total`, and
   `antiphon_cache_miss_causes_total` by cause. `--no-enable-metrics` switches the route off;

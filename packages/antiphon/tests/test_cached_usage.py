@@ -84,7 +84,7 @@ def test_a_stream_tells_the_same(serve_mock):
         events = [
             json.loads(line[6:]) for line in server.http.post("/v1/messages", json=body).text.splitlines() if line.startswith("data: ")
         ]
-    told = [event["message"] if "message" in event else event for event in events]
+    told = [event.get("message", event) for event in events]
     start, end = (one["usage"] for one in told if "usage" in one)
     cached = server.traced()[-1]["cached_tokens"]
     assert start["cache_read_input_tokens"] == end["cache_read_input_tokens"] == cached > 0
