@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test lint fmt docs golden bench-parsers fuzz forced-calls clean
+.PHONY: help install serve test lint fmt lock agents agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden bench-parsers fuzz forced-calls clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -43,6 +43,42 @@ fmt: ## format the code and sort the imports
 	@scripts/install.sh all
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+lock: ## write requirements/ from what is installed in .venv
+	@scripts/install.sh all
+	@$(BIN)/python scripts/lock.py
+
+agents: ## real agent clients against the mock engine (CLIENTS="claude pi", SCRIPTS="agent_session"; needs root)
+	@scripts/install.sh serve
+	@scripts/agents.sh
+	@MODES="$${MODES:-honest recover}" CUTS="$${CUTS:-value nothing}" scripts/agents_cut.sh
+
+agents-cut: ## every way a tool call can be cut, with every client; about 20 minutes (MODES="honest", CUTS="value", CLIENTS as above)
+	@scripts/install.sh serve
+	@scripts/agents_cut.sh
+
+agents-setup: ## install the pinned agent clients (npm and PyPI, about 2 GB for all)
+	@scripts/agents_setup.sh
+
+check: ## hold our own server to what agent clients need (ARGS="--only M"; docs/conformance.md)
+	@scripts/install.sh serve
+	@$(BIN)/antiphon check --self $(ARGS)
+
+check-peer: ## the same beside the peer; writes the table into docs/conformance.md (needs root and the peer)
+	@scripts/install.sh serve
+	@scripts/check_peer.sh
+
+bench: ## parser and frontend figures (bench/README.md says what they mean)
+	@scripts/install.sh all
+	@$(BIN)/python -m bench.run $(ARGS)
+
+launch-check: ## `antiphon launch` with the real clients (CLIENTS="claude codex opencode openclaw pi", WIRES="messages chat"; needs root)
+	@scripts/install.sh serve
+	@scripts/launch_check.sh
+
+codex-profiles: ## what Codex does with a minimal and a full catalog entry: the table of docs/clients/codex.md (needs root)
+	@scripts/install.sh serve
+	@scripts/codex_profiles.sh
 
 docs: ## write the generated pages of docs/
 	@scripts/install.sh all

@@ -11,6 +11,7 @@ import msgspec
 from antiphon.explain.explanation import Explanation, explain
 from antiphon.explain.sent import Expectation, Line, Sent, SentPrompts
 from antiphon.model import Model
+from antiphon.prompts import conversation_key
 from antiphon_turns import Segment, TurnRequest
 
 REMEMBERED = 256
@@ -49,9 +50,13 @@ class CacheWatch:
         self.sent = SentPrompts(max_bytes)
         self.recent: deque[Watched] = deque(maxlen=REMEMBERED)
 
-    def foresee(self, request: TurnRequest, ids: Sequence[int], *, conversation: str, tenant: str, restored: Sequence[int]) -> Foresight:
+    def held(self, request: TurnRequest, ids: Sequence[int], tenant: str) -> int:
+        """How many tokens of a prompt a cache without eviction would hold."""
+        return self.sent.expect(line_of(request, tenant), array("I", ids)).tokens
+
+    def foresee(self, request: TurnRequest, ids: Sequence[int], *, tenant: str, restored: Sequence[int]) -> Foresight:
         """What of a prompt could be cached, and where it left the one before."""
-        line = Line(tenant=tenant, session=request.session, conversation=conversation)
+        line = line_of(request, tenant)
         packed = array("I", ids)
         expectation = self.sent.expect(line, packed)
         sent = Sent(request=request, model=self._model, ids=packed, worker=self._worker)
@@ -79,3 +84,8 @@ class CacheWatch:
             )
         )
         return found
+
+
+def line_of(request: TurnRequest, tenant: str) -> Line:
+    """Which prompts a request follows."""
+    return Line(tenant=tenant, session=request.session, conversation=conversation_key(request))

@@ -84,6 +84,19 @@ class Settings(Struct, frozen=True, kw_only=True):
     strip_anthropic_preamble: Annotated[
         bool, Meta(description="Cut the varying billing header that defeats the prefix cache.", extra=PARSING)
     ] = True
+    stabilizer_rules: Annotated[
+        Path | None, Meta(description="TOML file of your own rules for lines of prompts that vary without meaning.", extra=PARSING)
+    ] = None
+    replay: Annotated[
+        Literal["family", "none", "after_last_user", "after_last_plain_assistant", "after_last_final", "all"],
+        Meta(description="Past turns that keep their reasoning. family: as trained; requests may ask for more.", extra=PARSING),
+    ] = "family"
+    drop_cold_reasoning: Annotated[
+        bool, Meta(description="Leave reasoning before the last user message out where the cache holds nothing of it.", extra=PARSING)
+    ] = False
+    pin_effort: Annotated[
+        bool, Meta(description="Where the prompt begins with the effort, the first one of a conversation stays.", extra=PARSING)
+    ] = False
     enable_streaming_tool_dispatch: Annotated[
         bool, Meta(description="Chat: a typed side event the moment a call is complete.", extra=PARSING)
     ] = False

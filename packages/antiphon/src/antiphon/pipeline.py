@@ -30,12 +30,11 @@ from antiphon.generate import Generation
 from antiphon.metrics.meter import TurnMeter
 from antiphon.metrics.metrics import Ended, Held, Metrics
 from antiphon.model import Model
-from antiphon.prompts import Prompt, Prompts, request_size
+from antiphon.prompts import Prompt, PromptOptions, Prompts, conversation_key, request_size
 from antiphon.replay.ledger import Ledger
 from antiphon.replay.recall import Recall
 from antiphon.seals import Binding, Seals, TurnSealer
 from antiphon.serving_notes import ServingNotes
-from antiphon.stabilize import StabilizerRule
 from antiphon.tenant import ANYONE
 from antiphon.trace import TokenRecord, TokenTrace, finish_name
 from antiphon_turns import (
@@ -48,7 +47,6 @@ from antiphon_turns import (
     TurnEnd,
     TurnMetadata,
     TurnRequest,
-    UserMessage,
     ids,
 )
 from antiphon_turns.errors import ContextOverflow, WorkerUnavailable
@@ -71,7 +69,7 @@ class PipelineOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_turns: int = 0
     ledger_bytes: int = 256 << 20
     compared_bytes: int = 128 << 20
-    rules: tuple[StabilizerRule, ...] = ()
+    prompts: PromptOptions = PromptOptions()
     argument_streaming: ArgumentStreaming = "whole"
     cut_calls: CutCalls = "honest"
 
@@ -111,8 +109,8 @@ class Pipeline:
         self._cuts = CutCounts()
         self.ledger = Ledger(options.ledger_bytes)
         self._recall = Recall(model, self.ledger)
-        self._prompts = Prompts(model, options.rules, self._recall)
         self.watch = CacheWatch(model, worker=options.worker, max_bytes=options.compared_bytes)
+        self._prompts = Prompts(model, self._recall, options=options.prompts, held=self.watch.held)
         self.admission = Admission(options.max_turns)
         self.running = 0
         self.metrics = Metrics(model.name, held=self._memories(), running=lambda: self.running)
@@ -137,7 +135,7 @@ class Pipeline:
 
     async def count(self, request: TurnRequest, *, tenant: str = ANYONE) -> int:
         """How many tokens the prompt of this request has. Raises RequestError."""
-        return len((await self._off_loop(self._make, request, tenant, COUNTED_TOKENS)).ids)
+        return len((await self._off_loop(self._counted, request, tenant)).ids)
 
     async def _off_loop(self, make: Callable[..., T], request: TurnRequest, *rest: object) -> T:
         """Long prompts are rendered and encoded off the event loop."""
@@ -147,12 +145,11 @@ class Pipeline:
         return make(request, *rest)
 
     def _foreseen(self, request: TurnRequest, tenant: str) -> tuple[Prompt, Foresight]:
-        prompt = self._make(request, tenant, self.model.context_length)
-        key = conversation_key(prompt.request)
-        return prompt, self.watch.foresee(prompt.request, prompt.ids, conversation=key, tenant=tenant, restored=prompt.restored)
+        prompt = self._prompts.make(request, self.sealer(tenant), tenant=tenant, limit=self.model.context_length)
+        return prompt, self.watch.foresee(prompt.request, prompt.ids, tenant=tenant, restored=prompt.restored)
 
-    def _make(self, request: TurnRequest, tenant: str, limit: int) -> Prompt:
-        return self._prompts.make(request, self.sealer(tenant), tenant=tenant, limit=limit)
+    def _counted(self, request: TurnRequest, tenant: str) -> Prompt:
+        return self._prompts.make(request, self.sealer(tenant), tenant=tenant, limit=COUNTED_TOKENS, counting=True)
 
     def _memories(self) -> dict[str, Callable[[], Held]]:
         ledger, compared, runs = self.ledger, self.watch.sent, self.model.tokenizer.cache
@@ -290,9 +287,3 @@ def binding_of(model: Model) -> Binding:
 def through(gate: CallGate, events: list[Event]) -> list[Event]:
     """What of a batch may reach a wire."""
     return [kept for event in events for kept in gate.push(event)]
-
-
-def conversation_key(request: TurnRequest) -> str:
-    """Session and first user text: tells a session's side requests and sub-agents from its main line."""
-    first = next((message.text[:512] for message in request.messages if isinstance(message, UserMessage)), "")
-    return f"{request.session or ''}\n{first}"
