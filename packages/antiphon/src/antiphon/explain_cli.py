@@ -32,6 +32,11 @@ def explain_command(  # noqa: PLR0913 - one for each option
     model_path: Annotated[Path | None, typer.Option(help="Model of the bodies: a folder or a .gguf file.", show_default=False)] = None,
     tool_call_parser: Annotated[str | None, typer.Option(help="Family of tool calls. Default: read from the template.")] = None,
     reasoning_parser: Annotated[str | None, typer.Option(help="Family of reasoning. Default: read from the template.")] = None,
+    replay: Annotated[
+        Literal["family", "none", "after_last_user", "after_last_plain_assistant", "after_last_final", "all"],
+        typer.Option(help="Past turns that keep their reasoning, as the server has it."),
+    ] = "family",
+    stabilizer_rules: Annotated[Path | None, typer.Option(help="Your own rules for lines of prompts, as the server has them.")] = None,
     strip_anthropic_preamble: Annotated[bool, typer.Option(help="Cut the varying billing header, as the server does.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
@@ -59,9 +64,17 @@ def explain_command(  # noqa: PLR0913 - one for each option
         raise ConfigError("--before and --after belong together: two saved request bodies of one session")
     if model_path is None:
         raise ConfigError("--model-path is missing: whose template and tokenizer make the prompts")
-    found = show.compare_files(
-        before, after, surface, model_path, parsers=(tool_call_parser, reasoning_parser), strip=strip_anthropic_preamble
+    from antiphon.model import ModelChoice
+    from antiphon.stabilizer_rules import rules_of
+
+    choice = ModelChoice(
+        path=model_path,
+        tool_call_parser=tool_call_parser,
+        reasoning_parser=reasoning_parser,
+        replay=None if replay == "family" else replay,
     )
+    rules = rules_of(strip_anthropic_preamble=strip_anthropic_preamble, file=stabilizer_rules)
+    found = show.compare_files(before, after, surface, choice, rules)
     if as_json:
         typer.echo(msgspec.json.encode(found).decode())
     else:

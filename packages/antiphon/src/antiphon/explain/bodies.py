@@ -5,12 +5,12 @@ from typing import Literal
 
 import msgspec
 
-from antiphon.cache_watch import CacheWatch
 from antiphon.explain.composition import Part, compose
+from antiphon.explain.explanation import explain
 from antiphon.explain.report import CauseRow, bounded, cause_rows
-from antiphon.explain.sent import common_prefix
+from antiphon.explain.sent import Line, Sent, SentPrompts, common_prefix
 from antiphon.model import Model
-from antiphon.prompts import Prompt, Prompts
+from antiphon.prompts import Prompt, PromptOptions, Prompts
 from antiphon.replay.ledger import Ledger
 from antiphon.replay.recall import Recall
 from antiphon.stabilize import StabilizerRule
@@ -50,13 +50,14 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 def compare(model: Model, before: bytes, after: bytes, *, surface: BodySurface, rules: Sequence[StabilizerRule]) -> Comparison:
     """The comparison of two bodies as the server would have rendered them with an empty memory. Raises ConfigError for a body that
     cannot be read or rendered."""
-    prompts = Prompts(model, rules, Recall(model, Ledger(0)))
-    first, second = (_prompt(model, prompts, body, surface, name) for body, name in ((before, "--before"), (after, "--after")))
-    watch = CacheWatch(model, worker="", max_bytes=1 << 40)
+    options = PromptOptions(rules=tuple(rules))
+    prompts = Prompts(model, Recall(model, Ledger(0)), options=options, held=lambda request, ids, tenant: 0)
+    first, second = (_prompt(prompts, body, surface, name) for body, name in ((before, "--before"), (after, "--after")))
     # One conversation, whatever the bodies say: that is what the caller asks about.
-    seen = watch.foresee(first.request, first.ids, conversation="", tenant=ANYONE, restored=())
-    watch.keep(seen, output_ids=(), reply=(), cached_tokens=None, request_id="before")
-    found = watch.foresee(second.request, second.ids, conversation="", tenant=ANYONE, restored=()).explanation
+    line, memory = Line(tenant=ANYONE, session=None, conversation=""), SentPrompts(1 << 40)
+    one, other = (Sent(request=prompt.request, model=model.name, ids=prompt.ids) for prompt in (first, second))
+    memory.add(line, one, memory.expect(line, one.ids))
+    found = explain(other, memory.expect(line, other.ids))
     shared = common_prefix(first.ids, second.ids)
     return Comparison(
         model=model.name,
@@ -70,7 +71,7 @@ def compare(model: Model, before: bytes, after: bytes, *, surface: BodySurface, 
     )
 
 
-def _prompt(model: Model, prompts: Prompts, body: bytes, surface: BodySurface, name: str) -> Prompt:
+def _prompt(prompts: Prompts, body: bytes, surface: BodySurface, name: str) -> Prompt:
     try:
         return prompts.make(read_body(body, surface), None, tenant=ANYONE, limit=_LIMIT)
     except RequestError as error:

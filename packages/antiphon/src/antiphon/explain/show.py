@@ -15,7 +15,7 @@ from antiphon.explain.bodies import BodySurface, Comparison, compare
 from antiphon.explain.composition import Part
 from antiphon.explain.report import CauseRow, Report, RequestRow
 from antiphon.model import ModelChoice, load_model
-from antiphon.stabilize import ANTHROPIC_PREAMBLE
+from antiphon.stabilize import StabilizerRule
 from antiphon_turns.errors import ConfigError
 
 NOTHING = "No request of this key is remembered. Requests are kept by the key they came with; --api-key names another."
@@ -32,15 +32,12 @@ def merged(answers: Sequence[dict[str, Any]], limit: int) -> Report:
     return Report(model=reports[0].model, requests=tuple(rows[-limit:]))
 
 
-def compare_files(
-    before: Path, after: Path, surface: BodySurface, model_path: Path, *, parsers: tuple[str | None, str | None], strip: bool
-) -> Comparison:
+def compare_files(before: Path, after: Path, surface: BodySurface, choice: ModelChoice, rules: Sequence[StabilizerRule]) -> Comparison:
     """Reads bodies and model and compares. Raises ConfigError."""
     bodies = [_read(path) for path in (before, after)]
-    if not model_path.exists():
-        raise ConfigError(f"{model_path} does not exist; --model-path takes a .gguf file, or a folder with tokenizer.json")
-    model = load_model(ModelChoice(path=model_path, tool_call_parser=parsers[0], reasoning_parser=parsers[1]))
-    return compare(model, bodies[0], bodies[1], surface=surface, rules=(ANTHROPIC_PREAMBLE,) if strip else ())
+    if not choice.path.exists():
+        raise ConfigError(f"{choice.path} does not exist; --model-path takes a .gguf file, or a folder with tokenizer.json")
+    return compare(load_model(choice), bodies[0], bodies[1], surface=surface, rules=rules)
 
 
 def _read(path: Path) -> bytes:
