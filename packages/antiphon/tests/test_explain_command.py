@@ -12,8 +12,10 @@ TOOL = {"name": "read", "description": "Reads a file.", "input_schema": {"type":
 SYSTEM = "You are an agent.\nToday's date: 2026-11-{}\nBe brief."
 
 
-def explain(*arguments):
-    done = CliRunner(env={"COLUMNS": "200", "ANTIPHON_API_KEY": ""}).invoke(app, ["explain", *map(str, arguments)], catch_exceptions=False)
+def explain(*arguments, columns=200):
+    done = CliRunner(env={"COLUMNS": str(columns), "ANTIPHON_API_KEY": ""}).invoke(
+        app, ["explain", *map(str, arguments)], catch_exceptions=False
+    )
     assert done.exit_code == 0, done.output
     return done.stdout
 
@@ -113,6 +115,11 @@ def test_a_running_server_is_asked(serve_mock):
     assert ids[0] in table and ids[1] in table and ids[2] not in table
     one = explain("--url", server.url, "--request", ids[0])
     assert "session: s0" in one and "system" in one and "Nothing was lost" in one
+    body = {**messages_body(30), "model": "antiphon-mock"}
+    late = server.http.post("/v1/messages", json=body, headers={"x-session-id": "s0", "x-api-key": "local"}).headers["request-id"]
+    why = "message 0 line 2: a line with a date or time changed"
+    assert any(late in line and why in line for line in explain("--url", server.url).splitlines())
+    assert f"{late}: {why}" in explain("--url", server.url, columns=80)
     assert "No request of this key" in explain("--url", server.url, "--session", "nobody")
 
 

@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from antiphon.explain.explanation import Explanation, explain
+from antiphon.explain.explanation import Explanation, explain, trimmed
 from antiphon.explain.sent import Expectation, Line, Sent, SentPrompts
 from antiphon.model import Model
 from antiphon.prompts import conversation_key
@@ -80,7 +80,7 @@ class CacheWatch:
                 surface=request.surface,
                 session=request.session,
                 conversation=foresight.line.conversation,
-                explanation=found,
+                explanation=trimmed(found),
             )
         )
         return found

@@ -6,8 +6,8 @@ from typing import Literal
 import msgspec
 
 from antiphon.explain.composition import Part, compose
-from antiphon.explain.explanation import explain
-from antiphon.explain.report import CauseRow, bounded, cause_rows
+from antiphon.explain.explanation import bounded, explain
+from antiphon.explain.report import CauseRow, cause_rows
 from antiphon.explain.sent import Line, Sent, SentPrompts, common_prefix
 from antiphon.model import Model
 from antiphon.prompts import Prompt, PromptOptions, Prompts
@@ -64,7 +64,7 @@ def compare(model: Model, before: bytes, after: bytes, *, surface: BodySurface, 
         before_tokens=len(first.ids),
         prompt_tokens=len(second.ids),
         shared_tokens=shared,
-        causes=cause_rows(found.causes),
+        causes=cause_rows(found),
         excerpt=_excerpt(model, first.ids, second.ids, shared) if shared < len(first.ids) else None,
         stabilized=second.stabilized,
         parts=compose(second.request, second.ids, model.tokenizer, model.family.frame, shared=shared),

@@ -1,17 +1,12 @@
 """Explanations as plain data for the inspector, `antiphon explain` and its `--json`: bounded, and complete in itself."""
 
-from collections.abc import Sequence
-
 import msgspec
 
 from antiphon.cache_watch import Watched
 from antiphon.explain.advice import ADVICE
-from antiphon.explain.causes import SENTENCES, Cause
+from antiphon.explain.causes import SENTENCES
 from antiphon.explain.composition import Part
-from antiphon.explain.explanation import Explanation
-
-MAX_DETAIL = 500
-MAX_CAUSES = 20
+from antiphon.explain.explanation import Explanation, trimmed
 
 
 class CauseRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +47,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     requests: tuple[RequestRow, ...]
 
 
-def cause_rows(causes: Sequence[Cause]) -> tuple[CauseRow, ...]:
+def cause_rows(found: Explanation) -> tuple[CauseRow, ...]:
     """The first causes in words."""
     return tuple(
         CauseRow(
@@ -60,12 +55,12 @@ def cause_rows(causes: Sequence[Cause]) -> tuple[CauseRow, ...]:
             place=cause.place,
             sentence=SENTENCES[cause.code],
             advice=ADVICE[cause.code],
-            detail=bounded(cause.detail),
+            detail=cause.detail,
             message=cause.message,
             block=cause.block,
             line=cause.line,
         )
-        for cause in causes[:MAX_CAUSES]
+        for cause in trimmed(found).causes
     )
 
 
@@ -82,11 +77,6 @@ def request_row(watched: Watched, parts: tuple[Part, ...] = ()) -> RequestRow:
         shared_tokens=found.shared_tokens,
         lost_tokens=found.lost_tokens,
         cached_tokens=found.cached_tokens,
-        causes=cause_rows(found.causes),
+        causes=cause_rows(found),
         parts=parts,
     )
-
-
-def bounded(text: str) -> str:
-    """At most MAX_DETAIL characters of it."""
-    return text if len(text) <= MAX_DETAIL else f"{text[:MAX_DETAIL]}..."

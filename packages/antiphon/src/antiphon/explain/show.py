@@ -19,6 +19,8 @@ from antiphon.stabilize import StabilizerRule
 from antiphon_turns.errors import ConfigError
 
 NOTHING = "No request of this key is remembered. Requests are kept by the key they came with; --api-key names another."
+WIDE = 120
+"""Columns from which on a sentence has room in the table; elsewhere it stands below."""
 ALL_SHARED = "Nothing was lost: the prompt begins with all of the one before."
 
 
@@ -52,13 +54,17 @@ def show_report(console: Console, report: Report, *, whole: bool = False) -> Non
     if not report.requests:
         console.print(Text(NOTHING), soft_wrap=True)
         return
-    table = _table(("at", "request", "surface", "prompt", "expected", "cached", "lost", "why"), numbers=range(3, 7))
+    wide = console.width >= WIDE
+    table = _table(("at", "request", "surface", "prompt", "expected", "cached", "lost", *(("why",) if wide else ())), numbers=range(3, 7))
     for row in report.requests:
         at = time.strftime("%H:%M:%S", time.localtime(row.at))
         cached = "?" if row.cached_tokens is None else str(row.cached_tokens)
         numbers = (str(row.prompt_tokens), str(row.expected_tokens), cached, str(row.lost_tokens))
-        _add(table, (at, row.request_id, row.surface, *numbers, _why(row.causes)))
+        _add(table, (at, row.request_id, row.surface, *numbers, *((_why(row.causes),) if wide else ())))
     console.print(table)
+    for row in () if wide else report.requests:
+        if row.causes:
+            _line(console, row.request_id, _why(row.causes))
     if whole or len(report.requests) == 1:
         for row in report.requests[-1:]:
             _show_request(console, row)
