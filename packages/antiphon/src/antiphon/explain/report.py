@@ -24,8 +24,8 @@ class CauseRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One request. `at` is Unix time in seconds. Numbers are tokens, named as in `Explanation`. `parts` is what the prompt is made of, told for the newest one
-    of an answer, where the server still holds it."""
+    """One request. `at` is Unix time in seconds. Numbers are tokens, named as in `Explanation`. `parts` is what the prompt
+    is made of, told for the newest one of an answer, where the server still holds it."""
 
     request_id: str
     at: float
