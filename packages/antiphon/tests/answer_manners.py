@@ -1,6 +1,7 @@
 """What every answer to a request that may be bad has to be: good, or refused in the surface's own words; never a fault, never half."""
 
 import json
+from typing import Any
 
 from asgi_caller import Answered
 
@@ -23,6 +24,11 @@ _LAST_EVENTS = {
 }
 
 
+def read(text: bytes | str) -> Any:
+    """JSON; Python's own reader refuses integers of thousands of digits, which a schema that is echoed may hold."""
+    return json.loads(text, parse_int=float)
+
+
 def complaint(path: str, answer: Answered) -> str | None:
     """What is wrong with an answer; None if nothing is."""
     if answer.seconds > LONGEST_SECONDS:
@@ -32,7 +38,7 @@ def complaint(path: str, answer: Answered) -> str | None:
         return stream_complaint(path, answer.body)
     if kind != "application/json":
         return f"content type {kind!r}"
-    body = json.loads(answer.body)
+    body = read(answer.body)
     if answer.status == 200:
         return body_complaint(path, body)
     if answer.status not in REFUSALS:
@@ -62,7 +68,11 @@ def refusal_complaint(path: str, answer: Answered, body: dict) -> str | None:
         wanted = set(body) == {"error"} and set(error) == {"message", "type", "param", "code"} and bool(answer.headers.get("x-request-id"))
     if not wanted:
         return f"another envelope: {answer.body[:300]!r}"
-    message = error["message"]
+    return message_complaint(error["message"])
+
+
+def message_complaint(message: Any) -> str | None:
+    """A message is text for a person, however long what it complains of is."""
     return None if isinstance(message, str) and 0 < len(message) <= 1_000 else f"message of {len(str(message))} characters"
 
 
@@ -72,10 +82,24 @@ def stream_complaint(path: str, body: bytes) -> str | None:
     if not lines:
         return "a stream without events"
     ended = lines[-1] == "[DONE]"
-    events = [json.loads(line) for line in lines if line != "[DONE]"]
+    events = [read(line) for line in lines if line != "[DONE]"]
     failed = next((event for event in events if event.get("error") or event.get("type") in ("error", "response.failed")), None)
     if failed is not None:
         return f"failed in the stream: {failed}"
     if path in _LAST_EVENTS:
         ended = events[-1].get("type") in _LAST_EVENTS[path]
     return None if ended else f"a stream without its end: {lines[-1][:200]}"
+
+
+def frames_complaint(events: list[dict], seconds: float) -> str | None:
+    """The frames that answer one frame of a WebSocket: one error with a documented status, or a whole response."""
+    if seconds > LONGEST_SECONDS:
+        return f"took {seconds:.1f} s"
+    last = events[-1]
+    if last["type"] in _LAST_EVENTS["/v1/responses"]:
+        return None if events[0]["type"] == "response.created" else f"begins with {events[0]['type']}"
+    if last["type"] != "error" or len(events) > 1:
+        return f"ends with {last}"
+    if last.get("status") not in REFUSALS or set(last["error"]) != {"message", "type", "param", "code"}:
+        return f"refused with {last}"
+    return message_complaint(last["error"]["message"])

@@ -2,9 +2,10 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from starlette.types import ASGIApp
@@ -70,6 +71,35 @@ async def call(app: ASGIApp, method: str, path: str, *, body: bytes = b"", heade
     )
 
 
+class Socket:
+    """One WebSocket connection of the application. Use as an async context manager."""
+
+    def __init__(self, app: ASGIApp, path: str) -> None:
+        self._scope = {"type": "websocket", "scheme": "ws", "path": path, "query_string": b"", "headers": [], "subprotocols": []}
+        self._app = app
+        self._asked: asyncio.Queue = asyncio.Queue()
+        self._sent: asyncio.Queue = asyncio.Queue()
+
+    async def __aenter__(self) -> "Socket":
+        self._asked.put_nowait({"type": "websocket.connect"})
+        self._served = asyncio.create_task(self._app(self._scope, self._asked.get, self._sent.put))
+        assert (await self._sent.get())["type"] == "websocket.accept"
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._asked.put_nowait({"type": "websocket.disconnect", "code": 1000})
+        await self._served
+
+    async def ask(self, frame: bytes, *, last: tuple[str, ...], limit: float = 20) -> tuple[list[dict], float]:
+        """The events that answer a frame, up to one whose type is in `last`, and the seconds it took. Raises TimeoutError."""
+        started, events = time.monotonic(), []
+        self._asked.put_nowait({"type": "websocket.receive", "bytes": frame})
+        async with asyncio.timeout(limit):
+            while not events or events[-1]["type"] not in last:
+                events.append(json.loads((await self._sent.get())["text"], parse_int=float))
+        return events, time.monotonic() - started
+
+
 class InProcess(NamedTuple):
     """A server without sockets, on an event loop that runs while it is called."""
 
@@ -79,6 +109,15 @@ class InProcess(NamedTuple):
     def call(self, method: str, path: str, *, body: bytes = b"", headers: dict[str, str] | None = None) -> Answered:
         """One request."""
         return self.loop.run_until_complete(call(self.app, method, path, body=body, headers=headers))
+
+    def ask(self, path: str, frames: Sequence[bytes], *, last: tuple[str, ...]) -> list[tuple[list[dict], float]]:
+        """What answers each of these frames, one after the other on one connection."""
+
+        async def all_of_them() -> list[tuple[list[dict], float]]:
+            async with Socket(self.app, path) as socket:
+                return [await socket.ask(frame, last=last) for frame in frames]
+
+        return self.loop.run_until_complete(all_of_them())
 
 
 @contextlib.contextmanager
