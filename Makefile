@@ -61,9 +61,9 @@ fuzz: ## coverage-guided fuzzing of the parsers (FUZZ_SECONDS=600 by default)
 	@scripts/install.sh all
 	@$(BIN)/python scripts/fuzz_parsers.py --seconds $(FUZZ_SECONDS) $(ARGS)
 
-mutate: ## every client-shaped body with one thing wrong at every depth, over HTTP and WebSocket; make test sends a sample
+mutate: ## every client-shaped body with one thing wrong at every depth, and many requests drawn from the OpenAPI document; make test sends a sample
 	@scripts/install.sh all
-	@ANTIPHON_MUTATE=all $(BIN)/python -m pytest packages/antiphon/tests/test_mutated_bodies.py $(PYTEST_ARGS)
+	@ANTIPHON_MUTATE=all $(BIN)/python -m pytest packages/antiphon/tests/test_mutated_bodies.py packages/antiphon/tests/test_openapi_requests.py $(PYTEST_ARGS)
 
 forced-calls: ## 50 forced tool calls on the default model, and one in every family's format: all must fit their schema
 	@scripts/install.sh all
