@@ -5,7 +5,7 @@ import json
 import pytest
 
 from antiphon_protocols import chat, completions, messages, responses
-from antiphon_turns.errors import InvalidRequest
+from antiphon_turns.errors import InvalidRequest, RequestError
 
 SCHEMA = {"type": "object", "properties": {"x": {"type": "@"}}}
 HI = [{"role": "user", "content": "hi"}]
@@ -44,3 +44,13 @@ def test_bytes_that_are_no_text_are_refused_wherever_they_stand(ingest, fields):
     ingest(body.replace(b"@", b"string"), {})
     with pytest.raises(InvalidRequest, match=r"^body: invalid JSON: .*utf-8"):
         ingest(body.replace(b"@", b"\xff"), {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [(None, "messages.0.tool_calls.0.function: Field required"), ("function", "function: Field required"), ("custom", "type 'custom' is not")],
+)
+def test_a_past_chat_call_without_a_function_is_told_what_it_lacks(kind, said):
+    past = {"role": "assistant", "tool_calls": [{"id": "a", "type": kind}]}
+    with pytest.raises(RequestError, match=said):
+        chat.ingest(json.dumps({"model": "m", "messages": [past, *HI]}).encode(), {})

@@ -60,22 +60,45 @@ _RAW: dict[str, Schema] = {
     "operation": _OBJECT,
     "arguments": {"type": ["string", "object"], "description": "a JSON object, as text or as it is"},
 }
-_TEXT_PARTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text", "refusal")
-_FORMATS = ("text", "json_object", "json_schema")
-_VALUES: dict[str, tuple[str, ...]] = {
-    "ResponsesPart.type": _TEXT_PARTS,
+_FORMATS: Schema = {"enum": ["text", "json_object", "json_schema"]}
+_FUNCTION: Schema = {"const": "function"}
+_TEXT: Schema = {"type": "string"}
+_IDS: Schema = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
+_FIELDS: dict[str, Schema] = {
+    "ResponsesPart.type": {"enum": ["input_text", "output_text", "text", "summary_text", "reasoning_text", "refusal"]},
     "ResponsesTextFormat.type": _FORMATS,
     "ChatResponseFormat.type": _FORMATS,
-    "ChatTool.type": ("function",),
-    "ChatNamedChoice.type": ("function",),
-    "MessagesFormat.type": ("json_schema",),
+    "ChatTool.type": _FUNCTION,
+    "ChatNamedChoice.type": _FUNCTION,
+    "ChatCall.type": _FUNCTION,
+    "MessagesFormat.type": {"const": "json_schema"},
+    "CompletionsRequest.prompt": {
+        "description": "text, a list of texts, token ids, or a list of lists of token ids",
+        "anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1}, _IDS, {"type": "array", "items": _IDS, "minItems": 1}],
+    },
 }
+_SAID: Schema = {"content": {"type": ["string", "array"]}}
+_RULES: dict[str, list[Schema]] = {
+    "ChatMessage": [
+        {"properties": {"role": {"const": "assistant"}}},
+        {"properties": {"role": {"const": "tool"}, "tool_call_id": _TEXT, **_SAID}, "required": ["tool_call_id", "content"]},
+        {"properties": {"role": {"enum": ["system", "developer", "user"]}, **_SAID}, "required": ["content"]},
+    ],
+    "ChatTool": [{"required": ["function"]}, {"required": ["name"]}],
+    "ChatNamedChoice": [{"required": ["function"]}],
+    "ChatCall": [{"required": ["function"]}],
+    "ResponsesRequest": [{"required": ["input"]}, {"required": ["instructions"]}, {"required": ["previous_response_id"]}],
+}
+"""What one field asks of another: at least one of these holds."""
+
+_REFUSED = ("thread",)
 _COUNT: Schema = {"minimum": 1}
 _SHARE: Schema = {"minimum": 0, "maximum": 1}
 _PENALTY: Schema = {"minimum": -2, "maximum": 2}
 _LIMITS: dict[str, Schema] = {
     "model": {"minLength": 1},
     "messages": {"minItems": 1},
+    "ResponsesRequest.input": {"minItems": 1, "minLength": 1},
     "max_tokens": _COUNT,
     "max_completion_tokens": _COUNT,
     "max_output_tokens": _COUNT,
@@ -135,12 +158,14 @@ class _Components:
         found: Schema = {"type": "object", "properties": properties}
         if struct.__name__ == "WireRequest":
             found["description"] = ABOUT
+        if name in _RULES:
+            found["anyOf"] = _RULES[name]
         return {**found, "required": required} if required else found
 
     def _field(self, field: inspect.Field, owner: str) -> Schema:
         name, place = field.encode_name, f"{owner}.{field.encode_name}"
-        if place in _VALUES:
-            return {"enum": list(_VALUES[place])}
+        if place in _FIELDS:
+            return _FIELDS[place]
         made = self._schema(field.type, name)
         return {**made, **_LIMITS.get(place, _LIMITS.get(name, {}))}
 
@@ -184,4 +209,4 @@ def component_name(struct: type[msgspec.Struct]) -> str:
 
 def refused_fields(struct: type[msgspec.Struct]) -> Collection[str]:
     """Fields of a body that are read only to be refused by name."""
-    return next((module.REFUSED for module in SURFACES.values() if module.WireRequest is struct), ())
+    return next(((*module.REFUSED, *_REFUSED) for module in SURFACES.values() if module.WireRequest is struct), ())
