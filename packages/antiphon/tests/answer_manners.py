@@ -62,7 +62,9 @@ def refusal_complaint(path: str, answer: Answered, body: dict) -> str | None:
     if not isinstance(error, dict):
         return f"no envelope: {answer.body[:300]!r}"
     if path.startswith("/v1/messages"):
-        wanted = set(body) == {"type", "error", "request_id"} and body["type"] == "error" and set(error) - {"details"} == {"type", "message"}
+        wanted = (
+            set(body) == {"type", "error", "request_id"} and body["type"] == "error" and set(error) - {"details"} == {"type", "message"}
+        )
         wanted = wanted and answer.headers.get("request-id") == body["request_id"]
     else:
         wanted = set(body) == {"error"} and set(error) == {"message", "type", "param", "code"} and bool(answer.headers.get("x-request-id"))

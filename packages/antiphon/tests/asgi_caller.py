@@ -29,7 +29,9 @@ class Answered(NamedTuple):
     seconds: float
 
 
-async def call(app: ASGIApp, method: str, path: str, *, body: bytes = b"", headers: dict[str, str] | None = None, limit: float = 20) -> Answered:
+async def call(
+    app: ASGIApp, method: str, path: str, *, body: bytes = b"", headers: dict[str, str] | None = None, limit: float = 20
+) -> Answered:
     """One request; the client stays until the end. Raises TimeoutError after `limit` seconds."""
     path, _, query = path.partition("?")
     given = {"content-type": "application/json", **(headers or {})}

@@ -67,7 +67,10 @@ COUNT_TOKENS = {
     "messages": [
         {"role": "user", "content": "hello"},
         {"role": "assistant", "content": [{"type": "text", "text": "hi"}]},
-        {"role": "user", "content": [{"type": "document", "title": "T", "source": {"type": "text", "media_type": "text/plain", "data": "d"}}]},
+        {
+            "role": "user",
+            "content": [{"type": "document", "title": "T", "source": {"type": "text", "media_type": "text/plain", "data": "d"}}],
+        },
     ],
 }
 
@@ -111,7 +114,12 @@ CODEX = {
             "content": [{"type": "reasoning_text", "text": "Look first."}],
             "encrypted_content": "antiphon.00aa.0",
         },
-        {"type": "message", "role": "assistant", "id": "msg_1", "content": [{"type": "output_text", "text": "Looking.", "annotations": []}]},
+        {
+            "type": "message",
+            "role": "assistant",
+            "id": "msg_1",
+            "content": [{"type": "output_text", "text": "Looking.", "annotations": []}],
+        },
         {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "exec_command", "arguments": '{"path":"."}'},
         {"type": "function_call", "call_id": "call_2", "name": "list", "namespace": "files", "arguments": '{"path":"."}'},
         {"type": "custom_tool_call", "call_id": "call_3", "name": "apply_patch", "input": "*** Begin x *** End"},
@@ -189,7 +197,11 @@ OPENCLAW = {
     "frequency_penalty": 0.1,
     "response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": PATH_SCHEMA, "strict": True}},
     "nvext": {"agent_hints": {"strict_priority": 0, "speculative_prefill": False}, "dispatch": ["tool_call"], "extra_fields": ["worker"]},
-    "messages": [{"role": "user", "content": "Which file?"}, {"role": "assistant", "content": "", "reasoning": "Hm."}, {"role": "user", "content": "?"}],
+    "messages": [
+        {"role": "user", "content": "Which file?"},
+        {"role": "assistant", "content": "", "reasoning": "Hm."},
+        {"role": "user", "content": "?"},
+    ],
 }
 
 COMPLETIONS = {

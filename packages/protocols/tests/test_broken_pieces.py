@@ -27,10 +27,21 @@ BODIES = [
     (
         "input of a past Messages call",
         messages.ingest,
-        {"max_tokens": 1, "messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "t", "input": {"x": "@"}}]}]},
+        {
+            "max_tokens": 1,
+            "messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "t", "input": {"x": "@"}}]}],
+        },
     ),
-    ("Messages output schema", messages.ingest, {"max_tokens": 1, "messages": HI, "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}),
-    ("schema of a Chat tool", chat.ingest, {"messages": HI, "tools": [{"type": "function", "function": {"name": "t", "parameters": SCHEMA}}]}),
+    (
+        "Messages output schema",
+        messages.ingest,
+        {"max_tokens": 1, "messages": HI, "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
+    ),
+    (
+        "schema of a Chat tool",
+        chat.ingest,
+        {"messages": HI, "tools": [{"type": "function", "function": {"name": "t", "parameters": SCHEMA}}]},
+    ),
     ("Chat output schema", chat.ingest, {"messages": HI, "response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}}),
     ("a field nobody reads, Chat", chat.ingest, {"messages": HI, "frobnicate": {"x": "@"}}),
     ("a field nobody reads, Completions", completions.ingest, {"prompt": "hi", "frobnicate": "@"}),
@@ -48,7 +59,11 @@ def test_bytes_that_are_no_text_are_refused_wherever_they_stand(ingest, fields):
 
 @pytest.mark.parametrize(
     ("kind", "said"),
-    [(None, "messages.0.tool_calls.0.function: Field required"), ("function", "function: Field required"), ("custom", "type 'custom' is not")],
+    [
+        (None, "messages.0.tool_calls.0.function: Field required"),
+        ("function", "function: Field required"),
+        ("custom", "type 'custom' is not"),
+    ],
 )
 def test_a_past_chat_call_without_a_function_is_told_what_it_lacks(kind, said):
     past = {"role": "assistant", "tool_calls": [{"id": "a", "type": kind}]}
