@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden bench-parsers fuzz forced-calls clean
+.PHONY: help install serve test lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden bench-parsers fuzz mutate forced-calls clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -102,6 +102,10 @@ bench-parsers: ## parser CPU of every must family next to two other servers' par
 fuzz: ## coverage-guided fuzzing of the parsers (FUZZ_SECONDS=600 by default)
 	@scripts/install.sh all
 	@$(BIN)/python scripts/fuzz_parsers.py --seconds $(FUZZ_SECONDS) $(ARGS)
+
+mutate: ## every client-shaped body with one thing wrong at every depth, and many requests drawn from the OpenAPI document; make test sends a sample
+	@scripts/install.sh all
+	@ANTIPHON_MUTATE=all $(BIN)/python -m pytest packages/antiphon/tests/test_mutated_bodies.py packages/antiphon/tests/test_openapi_requests.py $(PYTEST_ARGS)
 
 forced-calls: ## 50 forced tool calls on the default model, and one in every family's format: all must fit their schema
 	@scripts/install.sh all

@@ -241,6 +241,9 @@ def test_template_variables(qwen: Make) -> None:
     assert caught.value.param == "chat_template_kwargs"
     with pytest.raises(InvalidRequest, match="open: none"):
         qwen().render(ask(UserMessage("u"), template_kwargs={"a": 1}))
+    with pytest.raises(InvalidRequest) as caught:
+        qwen().render(ask(UserMessage("u"), template_kwargs={f"{number}{'x' * 999}": 1 for number in range(999)}))
+    assert len(caught.value.message) < 1_000
 
 
 STRICT = """{%- for m in messages %}
