@@ -192,7 +192,8 @@ def _client_searches(tool: wire.WireTool) -> bool:
 
 
 def _runs_at_the_client(tool: wire.WireTool) -> bool:
-    return tool.environment is None or tool.environment.type in (None, "local")
+    environment = tool.environment
+    return environment is None or (isinstance(environment, wire.Environment) and environment.type in (None, "local"))
 
 
 def _target(tool: wire.WireTool, path: str, namespace: str | None = None) -> Target:
