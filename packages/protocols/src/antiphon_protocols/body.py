@@ -46,10 +46,10 @@ def _decode(decoder: msgspec.json.Decoder[T], body: bytes) -> tuple[T, tuple[str
     except msgspec.DecodeError:
         # Clients that cut tool output at a fixed length send half an emoji as a lone surrogate; one bad
         # character must not end the session.
-        repaired = _ESCAPE.sub(_replace_lone_surrogate, body) if _SURROGATE.search(body) else body
-        if repaired == body:
+        mended = repaired(body)
+        if mended == body:
             raise
-        return decoder.decode(repaired), tuple(_KEYS.decode(repaired))
+        return decoder.decode(mended), tuple(_KEYS.decode(mended))
 
 
 def _replace_lone_surrogate(found: re.Match[bytes]) -> bytes:

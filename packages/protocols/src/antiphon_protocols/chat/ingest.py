@@ -9,7 +9,7 @@ from antiphon_protocols.body import invalid, refuse
 from antiphon_protocols.chat import wire
 from antiphon_protocols.chat.history import read_messages
 from antiphon_protocols.nvext import Dispatch, ReasoningFields, ResponseFields, agent_hints, response_fields
-from antiphon_protocols.sampling import openai_sampling
+from antiphon_protocols.sampling import MAX_TOP_LOGPROBS, openai_sampling
 from antiphon_protocols.sessions import session_id
 from antiphon_protocols.thinking import openai_thinking
 from antiphon_turns.gate import ArgumentStreaming
@@ -17,7 +17,6 @@ from antiphon_turns.request import OutputFormat, Sampling, Tool, ToolChoice, Tur
 
 _DECODER = msgspec.json.Decoder(wire.WireRequest)
 _KNOWN = frozenset(field.encode_name for field in msgspec.structs.fields(wire.WireRequest)) | wire.ACCEPTED
-MAX_TOP_LOGPROBS = 20
 
 _MODES: dict[str, ToolChoice] = {
     "auto": ToolChoice(mode="auto"),

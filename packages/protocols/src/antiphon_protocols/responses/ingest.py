@@ -13,6 +13,7 @@ from antiphon_protocols.responses.envelope import Options
 from antiphon_protocols.responses.history import REFERENCE, HistoryReader, OpenCompaction
 from antiphon_protocols.responses.read import ResponsesCall
 from antiphon_protocols.responses.tools import Toolbox, ToolMap
+from antiphon_protocols.sampling import MAX_TOP_LOGPROBS
 from antiphon_protocols.thinking import openai_thinking
 from antiphon_turns.gate import ArgumentStreaming
 from antiphon_turns.request import (
@@ -27,7 +28,6 @@ from antiphon_turns.request import (
 )
 
 LOGPROBS = "message.output_text.logprobs"
-MAX_LOGPROBS = 20
 
 VERBOSITY = {
     "low": "Keep your answers to the user short: say what matters and leave the rest out.",
@@ -180,7 +180,7 @@ def _sampling(call: ResponsesCall) -> Sampling:
     wire_body.check_positive("max_tool_calls", request.max_tool_calls)
     wire_body.check_range("temperature", request.temperature, 0, 2)
     wire_body.check_range("top_p", request.top_p, 0, 1)
-    wire_body.check_range("top_logprobs", request.top_logprobs, 0, MAX_LOGPROBS)
+    wire_body.check_range("top_logprobs", request.top_logprobs, 0, MAX_TOP_LOGPROBS)
     return Sampling(
         max_tokens=request.max_output_tokens,
         temperature=request.temperature,
