@@ -44,10 +44,12 @@ def ingest(body: bytes, headers: Mapping[str, str]) -> ChatRequest:
     request, names = wire_body.decode(_DECODER, body, headers)
     _refuse_unsupported(request)
     tools = _tools(request.tools or [])
+    not_shown: list[str] = []
+    messages = read_messages(request.messages, not_shown)
     turn = TurnRequest(
         surface="chat",
         model=request.model,
-        messages=read_messages(request.messages),
+        messages=messages,
         tools=tools,
         tool_choice=_tool_choice(request, tools),
         output=_output(request.response_format),
@@ -61,7 +63,7 @@ def ingest(body: bytes, headers: Mapping[str, str]) -> ChatRequest:
         template_kwargs=request.chat_template_kwargs or {},
         session=session_id(headers, prompt_cache_key=request.prompt_cache_key),
         stream=bool(request.stream),
-        ignored=wire_body.unknown_fields(names, _KNOWN),
+        ignored=(*wire_body.unknown_fields(names, _KNOWN), *wire_body.safe_names(not_shown)),
     )
     nvext = request.nvext
     return ChatRequest(
