@@ -119,6 +119,16 @@ def check_positive(path: str, value: int | None) -> None:
         raise invalid(path, f"must be greater than 0, not {value}")
 
 
+def object_schema(raw: msgspec.Raw | msgspec.UnsetType, path: str) -> str | None:
+    """A JSON schema as the client spells it; None where it is absent or null. Raises InvalidRequest for anything but an object."""
+    text = bytes(raw).decode() if isinstance(raw, msgspec.Raw) else "null"
+    if text == "null":
+        return None
+    if not text.startswith("{"):
+        raise invalid(path, "must be a JSON schema object")
+    return text
+
+
 def is_set(value: Any) -> bool:
     """Whether a field asks for something: null, false, zero and empty containers do not."""
     return value not in (None, 0, "", {}, [])

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from antiphon_protocols import body as wire_body
-from antiphon_protocols.body import invalid, refuse
+from antiphon_protocols.body import invalid, object_schema, refuse
 from antiphon_protocols.chat import wire
 from antiphon_protocols.chat.history import read_messages
 from antiphon_protocols.nvext import Dispatch, ReasoningFields, ResponseFields, agent_hints, response_fields
@@ -98,10 +98,7 @@ def _output(wanted: wire.ResponseFormat | None) -> OutputFormat | None:
     form = wanted.json_schema
     if form is None:
         raise invalid("response_format.json_schema", "Field required")
-    schema = bytes(form.schema).decode() if isinstance(form.schema, msgspec.Raw) else "{}"
-    if not schema.startswith("{"):
-        raise invalid("response_format.json_schema.schema", "must be a JSON schema object")
-    return OutputFormat(schema=schema, name=form.name)
+    return OutputFormat(schema=object_schema(form.schema, "response_format.json_schema.schema") or "{}", name=form.name)
 
 
 def _tools(tools: list[wire.WireTool]) -> tuple[Tool, ...]:
@@ -127,12 +124,10 @@ def _tools(tools: list[wire.WireTool]) -> tuple[Tool, ...]:
 
 def _tool(function: wire.WireFunction, path: str) -> Tool:
     """A function without parameters, or with null, takes none."""
-    schema = bytes(function.parameters).decode() if isinstance(function.parameters, msgspec.Raw) else "null"
+    schema = object_schema(function.parameters, f"{path}.function.parameters")
     strict = bool(function.strict)
-    if schema == "null":
+    if schema is None:
         return Tool(name=function.name, description=function.description, strict=strict)
-    if not schema.startswith("{"):
-        raise invalid(f"{path}.function.parameters", "must be a JSON schema object")
     return Tool(name=function.name, description=function.description, parameters=schema, strict=strict)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from antiphon_protocols import body as wire_body
-from antiphon_protocols.body import invalid, refuse
+from antiphon_protocols.body import invalid, object_schema, refuse
 from antiphon_protocols.responses import wire
 from antiphon_protocols.responses.choice import read_choice
 from antiphon_protocols.responses.compaction import SUMMARY_REQUEST
@@ -161,9 +161,9 @@ def _output_format(text: wire.WireText | None) -> OutputFormat | None:
         return OutputFormat(name=spec.name)
     if spec.type != "json_schema":
         raise refuse("text.format", f"type {spec.type[:80]!r} is not supported, only 'text', 'json_object' and 'json_schema' are")
-    schema = bytes(spec.schema).decode() if isinstance(spec.schema, msgspec.Raw) else ""
-    if not schema.startswith("{"):
-        raise invalid("text.format.schema", "must be a JSON schema object")
+    schema = object_schema(spec.schema, "text.format.schema")
+    if schema is None:
+        raise invalid("text.format.schema", "Field required")
     return OutputFormat(schema=schema, name=spec.name)
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from antiphon_protocols.body import invalid, safe_names
+from antiphon_protocols.body import invalid, object_schema, safe_names
 from antiphon_protocols.responses import wire
 from antiphon_protocols.responses.native import NATIVE, NativeTool
 from antiphon_turns.request import FreeformGrammar, Tool
@@ -227,9 +227,4 @@ def _plain(tool: wire.WireTool, path: str) -> Tool:
 
 
 def _parameters(tool: wire.WireTool, path: str) -> str:
-    schema = bytes(tool.parameters).decode() if isinstance(tool.parameters, msgspec.Raw) else "null"
-    if schema == "null":
-        return _NO_PARAMETERS
-    if not schema.startswith("{"):
-        raise invalid(f"{path}.parameters", "must be a JSON schema object")
-    return schema
+    return object_schema(tool.parameters, f"{path}.parameters") or _NO_PARAMETERS
