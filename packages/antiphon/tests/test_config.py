@@ -10,7 +10,7 @@ import pytest
 
 from antiphon import __version__
 from antiphon.cli import main
-from antiphon.config import Settings
+from antiphon.config import Settings, flag_of, is_file_only
 
 FIELDS = {field.name: field for field in msgspec.structs.fields(Settings)}
 SWITCHES = sorted(name for name, field in FIELDS.items() if isinstance(field.default, bool))
@@ -263,3 +263,8 @@ def test_version(monkeypatch, capsys):
         main()
     assert not left.value.code
     assert capsys.readouterr().out == f"antiphon {__version__}\n"
+
+
+def test_the_readme_lists_every_flag():
+    page = (Path(__file__).resolve().parents[1] / "README.md").read_text("utf-8")
+    assert [flag_of(name) for name in FIELDS if not is_file_only(name) and f"`{flag_of(name)}`" not in page] == []

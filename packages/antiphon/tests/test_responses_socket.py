@@ -56,6 +56,17 @@ def test_events_are_those_of_a_stream(serve_mock):
     assert said(events) == said(streamed) == "T1"
 
 
+def test_a_wrong_key_is_refused_as_on_every_other_route(serve_mock):
+    server = serve_mock(SAY, api_key="K")
+    with pytest.raises(InvalidStatus) as refused, opened(server, Authorization="Bearer L"):
+        pass
+    answer = refused.value.response
+    assert (answer.status_code, json.loads(answer.body)["error"]["code"]) == (401, "invalid_api_key")
+    with opened(server, Authorization="Bearer K") as socket:
+        create(socket, "one")
+        assert said(read(socket)) == "T1"
+
+
 def test_a_chain_needs_no_store(serve_mock):
     server = serve_mock(SAY, enable_store=False)
     with opened(server) as socket:

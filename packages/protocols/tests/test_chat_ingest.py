@@ -103,6 +103,15 @@ def test_broken_arguments_in_the_history_never_end_a_session(arguments: Any, exp
     assert history(HI, wire)[1] == AssistantMessage((CallSegment("run", expected, "x"),))
 
 
+@pytest.mark.parametrize(("part", "shown"), [("image_url", "image"), ("input_audio", "audio"), ("file", "file")])
+def test_what_a_tool_shows_and_the_model_cannot_see_is_a_placeholder_and_named(part: str, shown: str) -> None:
+    unseen = {"type": part, part: {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    result = {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "see"}, unseen]}
+    request = turn(messages=[HI, result])
+    assert request.messages[1] == ToolMessage("c", f"see\n[{shown} not shown: this model reads text only]")
+    assert request.ignored == (f"messages.1.content.1.{part}",)
+
+
 def test_the_older_function_call_of_a_history_is_a_call() -> None:
     wire = {"role": "assistant", "content": None, "function_call": {"name": "run", "arguments": "{}"}}
     assert history(HI, wire, {"role": "function", "name": "run", "content": "o"})[1:] == (
@@ -256,7 +265,8 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (bad_message(role="robot", content="x"), "messages.1.role", "'robot'"),
     (bad_message(role="tool", content="x"), "messages.1.tool_call_id", "Field required"),
     (bad_message(role="user", content=IMAGE), "messages.1.content.1", "'image_url'"),
-    (bad_message(role="tool", tool_call_id="c", content=IMAGE), "messages.1.content.1", "'image_url'"),
+    (bad_message(role="user", content=[{"type": "input_audio", "input_audio": {}}]), "messages.1.content.0", "reads text only"),
+    (bad_message(role="tool", tool_call_id="c", content=[{"type": "hologram"}]), "messages.1.content.0", "'hologram'"),
     (bad_message(role="assistant", tool_calls=[{"id": "c", "type": "custom", "custom": {}}]), "messages.1.tool_calls.0", "'custom'"),
     (bad_message(role="assistant", tool_calls=[{"function": {}}]), "messages.1.tool_calls.0.function.name", "Field required"),
     ({"response_format": {"type": "grammar"}}, "response_format.type", "'grammar'"),

@@ -104,6 +104,7 @@ def test_a_model_may_leave_the_namespace_out_where_that_is_clear() -> None:
         {"type": "code_interpreter", "container": {"type": "auto"}},
         {"type": "image_generation"},
         {"type": "computer"},
+        {"type": "computer_use_preview", "display_width": 1, "display_height": 1, "environment": "linux"},
         {"type": "mcp", "server_label": "s", "server_url": "u"},
         {"type": "tool_search"},
         {"type": "shell", "environment": {"type": "container_auto"}},

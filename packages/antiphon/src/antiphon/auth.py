@@ -9,8 +9,8 @@ from antiphon.http import headers_of, send_response
 from antiphon_protocols import ErrorResponse
 from antiphon_turns.errors import AntiphonError, AuthError
 
-OPEN_PATHS = frozenset({"/", "/health"})
-"""Probes of load balancers and start-up checks of clients carry no key."""
+OPEN_PATHS = frozenset({"/", "/health", "/api/hello", "/api/event_logging/batch"})
+"""Probes of load balancers and start-up checks of clients carry no key, and a client takes its refusal for a bad connection."""
 
 Refuse = Callable[[str, Mapping[str, str], AntiphonError], ErrorResponse]
 
@@ -28,12 +28,12 @@ def guarded(app: ASGIApp, key: str | None, *, refuse: Refuse) -> ASGIApp:
         headers = headers_of(scope)
         if any(hmac.compare_digest(sent, expected) for sent in sent_keys(headers)):
             await app(scope, receive, send)
-        elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008, "reason": "wrong API key"})
-        else:
-            error = AuthError("the API key is missing or wrong; send it as x-api-key or as a Bearer token")
-            status, answer_headers, body = refuse(scope["path"], headers, error)
-            await send_response(send, status, answer_headers.items(), body)
+            return
+        error = AuthError("the API key is missing or wrong; send it as x-api-key or as a Bearer token")
+        status, answer_headers, body = refuse(scope["path"], headers, error)
+        if scope["type"] == "websocket":
+            await receive()  # the request to connect
+        await send_response(send, status, answer_headers.items(), body, upgrade=scope["type"] == "websocket")
 
     return check
 

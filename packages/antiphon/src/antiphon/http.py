@@ -44,12 +44,13 @@ async def read_body(headers: Mapping[str, str], receive: Receive, *, limit: int)
             return b"".join(pieces)
 
 
-async def send_response(send: Send, status: int, headers: Iterable[tuple[str, str]], body: bytes) -> None:
-    """A whole response."""
+async def send_response(send: Send, status: int, headers: Iterable[tuple[str, str]], body: bytes, *, upgrade: bool = False) -> None:
+    """A whole response. `upgrade`: the refusal of a request to connect a WebSocket."""
+    kind = "websocket.http.response" if upgrade else "http.response"
     encoded = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers]
     encoded.append((b"content-length", str(len(body)).encode()))
-    await send({"type": "http.response.start", "status": status, "headers": encoded})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": f"{kind}.start", "status": status, "headers": encoded})
+    await send({"type": f"{kind}.body", "body": body})
 
 
 class Heartbeat:

@@ -29,9 +29,6 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     restored: tuple[int, ...] = ()
 
 
-Held = Callable[[TurnRequest, Sequence[int], str], int]
-
-
 class PromptOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the operator chose. `pin_effort`: an effort at the head of the prompt stays what it was first. `drop_cold_reasoning`: old
     reasoning leaves a prompt whose cache is gone anyway."""

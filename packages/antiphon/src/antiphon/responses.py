@@ -22,7 +22,6 @@ from antiphon_turns.errors import AntiphonError, ContextOverflow, UnsupportedFea
 
 Items = tuple[msgspec.Raw, ...]
 LIMITS = ChainLimits()
-COMPACTIONS = ("compaction", "compaction_summary", "context_compaction")
 Keep = Callable[[bytes, Items], None]
 
 
@@ -62,7 +61,7 @@ class Responses:
             raise UnsupportedFeature("background needs the store of responses, which is switched off on this server", param="background")
         if past is None:
             past = await self._chain(tenant, call.previous_response_id) if call.previous_response_id else ()
-        past = after_compaction(past)
+        past = wire.after_compaction(past)
         named = wire.references(call)
         stored = await self.store.items(tenant, named) if named and self.store is not None else {}
         request = wire.ingest(call, past=past, stored=stored, open_compaction=functools.partial(self._open_text, tenant))
@@ -232,18 +231,6 @@ class KeepingProjector:
         """The response object is now final."""
         if self._keep is not None:
             self._keep(body, self.output())
-
-
-class _Head(msgspec.Struct, frozen=True):
-    type: str | None = None
-    role: str | None = None
-
-
-def after_compaction(items: Items) -> Items:
-    """Items without what the last compaction among them stands for: it, what follows it, and the system's words before it."""
-    heads = [msgspec.json.decode(item, type=_Head) for item in items]
-    last = max((place for place, head in enumerate(heads) if head.type in COMPACTIONS), default=0)
-    return tuple(item for place, item in enumerate(items) if place >= last or heads[place].role in ("system", "developer"))
 
 
 class _Standing(msgspec.Struct, frozen=True):

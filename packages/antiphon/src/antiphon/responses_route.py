@@ -125,7 +125,7 @@ class ResponsesRoutes:
         await stream.open(headers)
         async with Disconnect(asked.receive) as client, aclosing(run.follow(start)) as batches:
             async for batch in batches:
-                await stream.write(b"".join(map(framed, batch)))
+                await stream.write(b"".join(map(wire.framed, batch)))
         if client.gone:
             stream.abandon()
         else:
@@ -215,17 +215,6 @@ class Background(msgspec.Struct, frozen=True):
     """A stored response, as far as cancelling goes."""
 
     background: bool | None = None
-
-
-class Numbered(msgspec.Struct, frozen=True):
-    """An event by its type."""
-
-    type: str
-
-
-def framed(payload: bytes) -> bytes:
-    """An event's JSON as an event of a stream."""
-    return sse.event(msgspec.json.decode(payload, type=Numbered).type, payload)
 
 
 def missing(response_id: str) -> NotFound:

@@ -17,7 +17,7 @@ from contextlib import aclosing
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
-from antiphon.http import Heartbeat, headers_of, printable
+from antiphon.http import Heartbeat, headers_of, printable, send_response
 from antiphon.responses import Items, Responses, ResponsesTurn
 from antiphon.tenant import tenant_of
 from antiphon.turn_route import FAULT
@@ -50,15 +50,15 @@ class ResponsesSocket:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one connection until its client leaves."""
         if scope["type"] == "http":
-            await refuse_upgrade(send, "http.response", PLAIN_GET if self._enabled else DISABLED)
+            await refuse_upgrade(send, PLAIN_GET if self._enabled else DISABLED, upgrade=False)
             return
         await receive()  # the request to connect
         headers = headers_of(scope)
         if not self._enabled:
-            await refuse_upgrade(send, "websocket.http.response", DISABLED)
+            await refuse_upgrade(send, DISABLED)
             return
         if not same_origin(headers):
-            await refuse_upgrade(send, "websocket.http.response", FOREIGN, status=403)
+            await refuse_upgrade(send, FOREIGN, status=403)
             return
         await send({"type": "websocket.accept"})
         connection = Connection(self._responses, send, headers, body_limit=self._body_limit, keepalive_seconds=self._keepalive_seconds)
@@ -72,12 +72,10 @@ def same_origin(headers: Mapping[str, str]) -> bool:
     return origin is None or origin.partition("://")[2] == headers.get("host", "")
 
 
-async def refuse_upgrade(send: Send, kind: str, text: bytes, *, status: int = 426) -> None:
-    """A status with a sentence, as an answer to a plain request or to an upgrade."""
+async def refuse_upgrade(send: Send, text: bytes, *, status: int = 426, upgrade: bool = True) -> None:
+    """A status with a sentence, as an answer to an upgrade or to a plain request."""
     body = REFUSED % (text, b"upgrade_required" if status == 426 else b"forbidden")
-    headers = [(b"content-type", b"application/json"), (b"upgrade", b"websocket"), (b"content-length", str(len(body)).encode())]
-    await send({"type": f"{kind}.start", "status": status, "headers": headers})
-    await send({"type": f"{kind}.body", "body": body})
+    await send_response(send, status, [("content-type", "application/json"), ("upgrade", "websocket")], body, upgrade=upgrade)
 
 
 class Connection:

@@ -12,10 +12,10 @@ import msgspec
 from msgspec import inspect
 
 from antiphon_protocols.chat import wire as chat_wire
-from antiphon_protocols.chat.ingest import MAX_TOP_LOGPROBS
 from antiphon_protocols.completions import wire as completions_wire
 from antiphon_protocols.messages import wire as messages_wire
 from antiphon_protocols.responses import wire as responses_wire
+from antiphon_protocols.sampling import MAX_TOP_LOGPROBS
 
 Schema = dict[str, Any]
 

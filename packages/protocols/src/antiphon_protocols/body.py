@@ -48,10 +48,10 @@ def _decode(decoder: msgspec.json.Decoder[T], body: bytes) -> tuple[T, tuple[str
     except msgspec.DecodeError:
         # Clients that cut tool output at a fixed length send half an emoji as a lone surrogate; one bad
         # character must not end the session.
-        repaired = _ESCAPE.sub(_replace_lone_surrogate, body) if _SURROGATE.search(body) else body
-        if repaired == body:
+        mended = repaired(body)
+        if mended == body:
             raise
-        return decoder.decode(repaired), tuple(_KEYS.decode(repaired))
+        return decoder.decode(mended), tuple(_KEYS.decode(mended))
 
 
 def _replace_lone_surrogate(found: re.Match[bytes]) -> bytes:
@@ -119,6 +119,16 @@ def check_positive(path: str, value: int | None) -> None:
     """Raises InvalidRequest unless `value` is absent or a positive integer."""
     if value is not None and value <= 0:
         raise invalid(path, f"must be greater than 0, not {value}")
+
+
+def object_schema(raw: msgspec.Raw | msgspec.UnsetType, path: str) -> str | None:
+    """A JSON schema as the client spells it; None where it is absent or null. Raises InvalidRequest for anything but an object."""
+    text = bytes(raw).decode() if isinstance(raw, msgspec.Raw) else "null"
+    if text == "null":
+        return None
+    if not text.startswith("{"):
+        raise invalid(path, "must be a JSON schema object")
+    return text
 
 
 def is_set(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What clients do to past calls, undone: rewritten ids and broken arguments."""
+"""What the histories of all surfaces share: what clients do to past calls, undone, and the words for what the model cannot see."""
 
 import re
 from collections.abc import Iterable
@@ -13,6 +13,9 @@ RAW_KEY = "raw_arguments"
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[,:]|[^\s",:]+', re.DOTALL)
 _SPACED = {",": ", ", ":": ": "}
 _NOTHING = frozenset({"", "null", "{}", "[]", '""'})
+
+
+TEXT_ONLY = "this model reads text only"
 
 
 class CallNames:
@@ -66,6 +69,11 @@ def is_object(text: str) -> bool:
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         return False
     return True
+
+
+def not_shown(what: str, details: str = "") -> str:
+    """What stands in a tool's result for a part that is no text: a session must not end because a tool took a screenshot."""
+    return f"[{what}{f' ({details[:200]})' if details else ''} not shown: {TEXT_ONLY}]"
 
 
 def joined(texts: Iterable[str]) -> str:

@@ -6,6 +6,9 @@ from antiphon_protocols import body as wire_body
 from antiphon_protocols.body import invalid
 from antiphon_turns.request import Sampling
 
+MAX_TOP_LOGPROBS = 20
+"""The vendor's limit, on all of its surfaces."""
+
 
 class SamplingFields(Protocol):
     """The wire fields; None = not sent."""

@@ -80,9 +80,10 @@ def _replay(first: str, mark: str, edit: Callable[[dict[str, Any]], dict[str, An
         before = answered(scene.past[first])
         kept = message(before)
         known(kept.get("tool_calls"), "the first turn had no call to answer")
-        results = [{"role": "tool", "tool_call_id": call["id"], "content": "one"} for call in kept["tool_calls"]]
+        edited = edit(kept)
+        results = [{"role": "tool", "tool_call_id": call["id"], "content": "one"} for call in edited["tool_calls"]]
         user = {"role": "user", "content": scene.say("text")}
-        messages = [*before.request["messages"], edit(kept), *results, user]
+        messages = [*before.request["messages"], edited, *results, user]
         return Request(path=PATH, headers=OPENAI, body={**before.request, "messages": messages})
 
     return Ask(name=f"{first}.{mark}", saying="text", make=make, after=(first,))
@@ -94,28 +95,20 @@ def _renamed(kept: dict[str, Any]) -> dict[str, Any]:
     return {**found, "reasoning": kept.get("reasoning_content", "")}
 
 
-def _longer(kept: dict[str, Any]) -> dict[str, Any]:
-    """With more reasoning than was said: a server that remembers its turns brings back what is left out, but not what was never there."""
-    return {**kept, "reasoning_content": kept.get("reasoning_content", "") + " There is more to think about." * 4}
+def _foreign(kept: dict[str, Any]) -> dict[str, Any]:
+    """As another server's turn, which this one cannot have kept: what is not told cannot reach the prompt."""
+    calls = [{**call, "id": f"call_x{place}"} for place, call in enumerate(kept["tool_calls"])]
+    return {**kept, "content": "Said elsewhere.", "tool_calls": calls}
+
+
+def _silent(kept: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in _foreign(kept).items() if key not in ("reasoning_content", "reasoning")}
 
 
 def _folded_ids(kept: dict[str, Any]) -> dict[str, Any]:
     """With the ids as OpenClaw rewrites them, arguments spaced anew, and the index that SDKs leave in."""
     calls = [{**call, "index": place, "id": "".join(filter(str.isalnum, call["id"]))[:40]} for place, call in enumerate(kept["tool_calls"])]
     return {**kept, "content": kept.get("content"), "tool_calls": calls}
-
-
-def _openclaw(first: str) -> Ask:
-    whole = _replay(first, "folded", _folded_ids)
-
-    def make(scene: Scene) -> Request:
-        request = whole.make(scene)
-        for found in request.body["messages"]:
-            if found["role"] == "tool":
-                found["tool_call_id"] = "".join(filter(str.isalnum, found["tool_call_id"]))[:40]
-        return request
-
-    return Ask(name=whole.name, saying="text", make=make, after=whole.after)
 
 
 def _past_call(arguments: str) -> Callable[[str], list[Any]]:
@@ -162,8 +155,9 @@ ASKS = (
     _turn("c.slow", "slow", tools=tools()),
     _replay("c.call", "replay", dict),
     _replay("c.call", "renamed", _renamed),
-    _replay("c.call", "longer", _longer),
-    _openclaw("c.call"),
+    _replay("c.call", "foreign", _foreign),
+    _replay("c.call", "silent", _silent),
+    _replay("c.call", "folded", _folded_ids),
     _shaped("c.developer", lambda text: [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": text}]),
     _shaped("c.late", lambda text: [*TALK, {"role": "user", "content": text}, {"role": "system", "content": "900 tokens left."}]),
     _shaped("c.parts", lambda text: [{"role": "user", "content": [{"type": "text", "text": text}]}]),

@@ -8,8 +8,6 @@ from antiphon.conformance.exchange import Exchange
 from antiphon.conformance.pieces import Piece
 from antiphon.conformance.verdict import Broken, require
 
-PIECES = {"thinking": "reasoning", "text": "text", "tool_use": "call"}
-
 
 class Block(msgspec.Struct, kw_only=True):
     """One streamed block. Times are those of its first and last event; `stopped_at` is None while it is open."""

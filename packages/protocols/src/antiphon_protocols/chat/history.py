@@ -4,30 +4,31 @@ from typing import Any
 
 from antiphon_protocols.body import invalid, refuse
 from antiphon_protocols.chat import wire
-from antiphon_protocols.history import CallNames, input_text, joined
+from antiphon_protocols.history import TEXT_ONLY, CallNames, input_text, joined, not_shown
 from antiphon_turns.request import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from antiphon_turns.turn import CallSegment, ReasoningSegment, Segment, TextSegment
 
+_UNSEEN = {wire.ImagePart: "image", wire.AudioPart: "audio", wire.FilePart: "file"}
 
-def read_messages(messages: list[wire.WireMessage]) -> tuple[Message, ...]:
-    """All messages in order. Raises InvalidRequest or UnsupportedFeature with the path at fault."""
+
+def read_messages(messages: list[wire.WireMessage], ignored: list[str]) -> tuple[Message, ...]:
+    """All messages in order. Parts of tool results that the model cannot see are named in `ignored`. Raises InvalidRequest or
+    UnsupportedFeature with the path at fault."""
     if not messages:
         raise invalid("messages", "at least one message is required")
     names = CallNames()
-    return tuple(_message(message, f"messages.{index}", names) for index, message in enumerate(messages))
+    return tuple(_message(message, f"messages.{index}", names, ignored) for index, message in enumerate(messages))
 
 
-def _message(message: wire.WireMessage, path: str, names: CallNames) -> Message:
+def _message(message: wire.WireMessage, path: str, names: CallNames, ignored: list[str]) -> Message:
     if message.role == "assistant":
         return AssistantMessage(_segments(message, path, names))
-    if message.content is None and message.role not in ("tool", "function"):
-        raise invalid(f"{path}.content", "Field required")
-    text = _text(message.content)
-    if message.role == "user":
-        return UserMessage(text)
     if message.role in ("tool", "function"):
-        return _result(message, text, path, names)
-    return SystemMessage(text)
+        return _result(message, _text(message.content, f"{path}.content", ignored), path, names)
+    if message.content is None:
+        raise invalid(f"{path}.content", "Field required")
+    text = _text(message.content, f"{path}.content")
+    return UserMessage(text) if message.role == "user" else SystemMessage(text)
 
 
 def _result(message: wire.WireMessage, text: str, path: str, names: CallNames) -> ToolMessage:
@@ -43,7 +44,7 @@ def _segments(message: wire.WireMessage, path: str, names: CallNames) -> tuple[S
     reasoning = _first_text(message.reasoning_content, message.reasoning, message.thinking)
     if reasoning:
         segments.append(ReasoningSegment(reasoning))
-    text = _text(message.content)
+    text = _text(message.content, f"{path}.content")
     if text:
         segments.append(TextSegment(text))
     for index, call in enumerate(message.tool_calls or ()):
@@ -67,7 +68,20 @@ def _first_text(*values: Any) -> str:
     return next((value for value in values if isinstance(value, str) and value), "")
 
 
-def _text(content: wire.Content) -> str:
+def _text(content: wire.Content, path: str, ignored: list[str] | None = None) -> str:
     if content is None or isinstance(content, str):
         return content or ""
-    return joined(part.text if isinstance(part, wire.TextPart) else part.refusal for part in content)
+    return joined(_part(part, f"{path}.{index}", ignored) for index, part in enumerate(content))
+
+
+def _part(part: wire.Part, path: str, ignored: list[str] | None) -> str:
+    """Without `ignored` a part that is no text is refused."""
+    if isinstance(part, wire.TextPart):
+        return part.text
+    if isinstance(part, wire.RefusalPart):
+        return part.refusal
+    kind = type(part).__struct_config__.tag
+    if ignored is None:
+        raise refuse(path, f"type {kind!r} is not supported: {TEXT_ONLY}")
+    ignored.append(f"{path}.{kind}")
+    return not_shown(_UNSEEN[type(part)])

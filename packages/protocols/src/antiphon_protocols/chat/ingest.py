@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import msgspec
 
 from antiphon_protocols import body as wire_body
-from antiphon_protocols.body import invalid, refuse
+from antiphon_protocols.body import invalid, object_schema, refuse
 from antiphon_protocols.chat import wire
 from antiphon_protocols.chat.history import read_messages
 from antiphon_protocols.nvext import Dispatch, ReasoningFields, ResponseFields, agent_hints, response_fields
-from antiphon_protocols.sampling import openai_sampling
+from antiphon_protocols.sampling import MAX_TOP_LOGPROBS, openai_sampling
 from antiphon_protocols.sessions import session_id
 from antiphon_protocols.thinking import openai_thinking
 from antiphon_turns.gate import ArgumentStreaming
@@ -17,7 +17,6 @@ from antiphon_turns.request import OutputFormat, Sampling, Tool, ToolChoice, Tur
 
 _DECODER = msgspec.json.Decoder(wire.WireRequest)
 _KNOWN = frozenset(field.encode_name for field in msgspec.structs.fields(wire.WireRequest)) | wire.ACCEPTED
-MAX_TOP_LOGPROBS = 20
 
 _MODES: dict[str, ToolChoice] = {
     "auto": ToolChoice(mode="auto"),
@@ -45,10 +44,12 @@ def ingest(body: bytes, headers: Mapping[str, str]) -> ChatRequest:
     request, names = wire_body.decode(_DECODER, body, headers)
     _refuse_unsupported(request)
     tools = _tools(request.tools or [])
+    not_shown: list[str] = []
+    messages = read_messages(request.messages, not_shown)
     turn = TurnRequest(
         surface="chat",
         model=request.model,
-        messages=read_messages(request.messages),
+        messages=messages,
         tools=tools,
         tool_choice=_tool_choice(request, tools),
         output=_output(request.response_format),
@@ -62,7 +63,7 @@ def ingest(body: bytes, headers: Mapping[str, str]) -> ChatRequest:
         template_kwargs=request.chat_template_kwargs or {},
         session=session_id(headers, prompt_cache_key=request.prompt_cache_key),
         stream=bool(request.stream),
-        ignored=wire_body.unknown_fields(names, _KNOWN),
+        ignored=(*wire_body.unknown_fields(names, _KNOWN), *wire_body.safe_names(not_shown)),
     )
     nvext = request.nvext
     return ChatRequest(
@@ -97,10 +98,7 @@ def _output(wanted: wire.ResponseFormat | None) -> OutputFormat | None:
     form = wanted.json_schema
     if form is None:
         raise invalid("response_format.json_schema", "Field required")
-    schema = bytes(form.schema).decode() if isinstance(form.schema, msgspec.Raw) else "{}"
-    if not schema.startswith("{"):
-        raise invalid("response_format.json_schema.schema", "must be a JSON schema object")
-    return OutputFormat(schema=schema, name=form.name)
+    return OutputFormat(schema=object_schema(form.schema, "response_format.json_schema.schema") or "{}", name=form.name)
 
 
 def _tools(tools: list[wire.WireTool]) -> tuple[Tool, ...]:
@@ -126,12 +124,10 @@ def _tools(tools: list[wire.WireTool]) -> tuple[Tool, ...]:
 
 def _tool(function: wire.WireFunction, path: str) -> Tool:
     """A function without parameters, or with null, takes none."""
-    schema = bytes(function.parameters).decode() if isinstance(function.parameters, msgspec.Raw) else "null"
+    schema = object_schema(function.parameters, f"{path}.function.parameters")
     strict = bool(function.strict)
-    if schema == "null":
+    if schema is None:
         return Tool(name=function.name, description=function.description, strict=strict)
-    if not schema.startswith("{"):
-        raise invalid(f"{path}.function.parameters", "must be a JSON schema object")
     return Tool(name=function.name, description=function.description, parameters=schema, strict=strict)
 
 

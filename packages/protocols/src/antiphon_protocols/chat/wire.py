@@ -16,7 +16,20 @@ class RefusalPart(msgspec.Struct, frozen=True, tag_field="type", tag="refusal"):
     refusal: str
 
 
-Content = str | list[TextPart | RefusalPart] | None
+class ImagePart(msgspec.Struct, frozen=True, tag_field="type", tag="image_url"):
+    pass
+
+
+class AudioPart(msgspec.Struct, frozen=True, tag_field="type", tag="input_audio"):
+    pass
+
+
+class FilePart(msgspec.Struct, frozen=True, tag_field="type", tag="file"):
+    pass
+
+
+Part = TextPart | RefusalPart | ImagePart | AudioPart | FilePart
+Content = str | list[Part] | None
 
 
 class CalledFunction(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from antiphon_protocols import body as wire_body
 from antiphon_protocols.body import invalid, refuse
 from antiphon_protocols.completions import wire
 from antiphon_protocols.nvext import ResponseFields, agent_hints, response_fields
-from antiphon_protocols.sampling import openai_sampling
+from antiphon_protocols.sampling import MAX_TOP_LOGPROBS, openai_sampling
 from antiphon_protocols.sessions import session_id
 from antiphon_turns.request import TurnRequest, UserMessage
 
@@ -16,8 +16,6 @@ _DECODER = msgspec.json.Decoder(wire.WireRequest)
 _KNOWN = frozenset(field.encode_name for field in msgspec.structs.fields(wire.WireRequest)) | wire.ACCEPTED
 DEFAULT_TOKENS = 16
 """The vendor's default of `max_tokens` on this surface; clients that leave the field out count on a short answer."""
-
-MAX_TOP_LOGPROBS = 20
 
 
 class CompletionsRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 import msgspec
 
 from antiphon_protocols.body import invalid, refuse
-from antiphon_protocols.history import joined
+from antiphon_protocols.history import TEXT_ONLY, joined, not_shown
 from antiphon_protocols.messages import wire
 
 TextLike = wire.TextBlock | wire.DocumentBlock | wire.SearchResultBlock
-_UNSEEN = "this model reads text only"
 
 
 class Notes:
@@ -30,11 +29,11 @@ def text_of(block: wire.Block, path: str, notes: Notes) -> str | None:
         case wire.TextBlock():
             return block.text
         case wire.ImageBlock():
-            raise refuse(path, f"type 'image' is not supported: {_UNSEEN}")
+            raise refuse(path, f"type 'image' is not supported: {TEXT_ONLY}")
         case wire.DocumentBlock():
             text = _document(block, path, notes)
             if text is None:
-                raise refuse(path, f"type 'document' with a source of type {block.source.type[:80]!r} is not supported: {_UNSEEN}")
+                raise refuse(path, f"type 'document' with a source of type {block.source.type[:80]!r} is not supported: {TEXT_ONLY}")
             return text
         case wire.SearchResultBlock():
             return _search_result(block, path, notes)
@@ -43,8 +42,7 @@ def text_of(block: wire.Block, path: str, notes: Notes) -> str | None:
 
 
 def result_part(block: TextLike | wire.ImageBlock, path: str, notes: Notes) -> str:
-    """The same within a tool result: a session must not end because a tool took a screenshot, so a short note stands for what the
-    model cannot see."""
+    """The same within a tool result, where a short note stands for what the model cannot see."""
     match block:
         case wire.TextBlock():
             return block.text
@@ -62,8 +60,7 @@ def result_part(block: TextLike | wire.ImageBlock, path: str, notes: Notes) -> s
 
 
 def _placeholder(what: str, source: wire.Source | None, title: str | None) -> str:
-    details = ", ".join(part for part in (title, source.media_type if source else None) if part)
-    return f"[{what}{f' ({details[:200]})' if details else ''} not shown: {_UNSEEN}]"
+    return not_shown(what, ", ".join(part for part in (title, source.media_type if source else None) if part))
 
 
 def _document(block: wire.DocumentBlock, path: str, notes: Notes) -> str | None:

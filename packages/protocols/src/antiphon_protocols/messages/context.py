@@ -2,10 +2,8 @@
 
 from typing import Any
 
-import msgspec
-
 from antiphon_protocols import body as wire_body
-from antiphon_protocols.body import invalid, refuse
+from antiphon_protocols.body import invalid, object_schema, refuse
 from antiphon_protocols.messages import wire
 from antiphon_turns.request import OutputFormat, ReplayWish
 
@@ -47,8 +45,8 @@ def read_output(request: wire.WireRequest) -> OutputFormat | None:
             continue
         if wanted.type != "json_schema":
             raise refuse(f"{path}.type", f"{wanted.type[:80]!r} is not supported, only 'json_schema' is")
-        schema = bytes(wanted.schema).decode() if isinstance(wanted.schema, msgspec.Raw) else ""
-        if not schema.startswith("{"):
-            raise invalid(f"{path}.schema", "must be a JSON schema object")
+        schema = object_schema(wanted.schema, f"{path}.schema")
+        if schema is None:
+            raise invalid(f"{path}.schema", "Field required")
         return OutputFormat(schema=schema)
     return None

@@ -3,7 +3,7 @@
 import msgspec
 
 from antiphon_protocols import body as wire_body
-from antiphon_protocols.body import invalid
+from antiphon_protocols.body import invalid, object_schema
 from antiphon_protocols.messages import wire
 from antiphon_protocols.messages.client_tools import client_tool
 from antiphon_turns.request import Tool, ToolChoice
@@ -39,10 +39,8 @@ def _check_name(name: str | None, path: str, seen: set[str]) -> None:
 
 
 def _read(tool: wire.WireTool, path: str) -> Tool | None:
-    if isinstance(tool.input_schema, msgspec.Raw) and tool.name:
-        schema = bytes(tool.input_schema).decode()
-        if not schema.startswith("{"):
-            raise invalid(f"{path}.input_schema", "must be a JSON schema object")
+    schema = object_schema(tool.input_schema, f"{path}.input_schema")
+    if schema is not None and tool.name:
         return Tool(
             name=tool.name,
             description=tool.description,

@@ -3,15 +3,15 @@
 import msgspec
 
 from antiphon_protocols.body import decode_part, invalid, refuse, safe_names
-from antiphon_protocols.history import joined
+from antiphon_protocols.history import TEXT_ONLY, joined, not_shown
 from antiphon_protocols.responses import wire
 
 _TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 _UNSEEN = {
-    "input_image": "an image",
-    "image_url": "an image",
-    "computer_screenshot": "a screenshot",
-    "input_file": "a file",
+    "input_image": "image",
+    "image_url": "image",
+    "computer_screenshot": "screenshot",
+    "input_file": "file",
     "input_audio": "audio",
 }
 _OUTPUT = msgspec.json.Decoder(str | list[wire.Part])
@@ -52,6 +52,6 @@ def _part(part: wire.Part, path: str, ignored: list[str] | None) -> str:
             raise invalid(f"{path}.text", "Field required")
         return part.text
     if ignored is None:
-        raise refuse(path, f"type {part.type[:80]!r} is not supported: the model reads text only")
+        raise refuse(path, f"type {part.type[:80]!r} is not supported: {TEXT_ONLY}")
     ignored += safe_names([f"{path}.{part.type}"])
-    return f"[{_UNSEEN.get(part.type, 'content')} that this model cannot see was left out here]"
+    return not_shown(_UNSEEN.get(part.type, "content"))

@@ -4,7 +4,7 @@ What a model produced between two boundaries (a user's or system's message, a re
 order of the items.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -28,6 +28,7 @@ UNREADABLE = "The conversation before this point was compacted by a server whose
 NEW_TOOLS = "From here on these tools can be called as well:\n"
 
 REFERENCE = "item_reference"
+COMPACTIONS = ("compaction", "compaction_summary", "context_compaction")
 
 _HEAD = msgspec.json.Decoder(wire.ItemHead)
 _MESSAGE = msgspec.json.Decoder(wire.MessageItem)
@@ -205,6 +206,13 @@ class HistoryReader:
         self._item(found, path)
 
 
+def after_compaction(items: Sequence[msgspec.Raw]) -> tuple[msgspec.Raw, ...]:
+    """Items without what the last compaction among them stands for: it, what follows it, and the system's words before it."""
+    heads = [_HEAD.decode(item) for item in items]
+    last = max((place for place, head in enumerate(heads) if head.type in COMPACTIONS), default=0)
+    return tuple(item for place, item in enumerate(items) if place >= last or heads[place].role in ("system", "developer"))
+
+
 def _definitions(tools: Iterable[Tool]) -> str:
     return "\n".join(definition(tool) for tool in tools)
 
@@ -234,8 +242,6 @@ _READERS: dict[str, Callable[[HistoryReader, msgspec.Raw, str], None]] = {
     "tool_search_call": HistoryReader._search_call,
     "tool_search_output": HistoryReader._search_output,
     "additional_tools": HistoryReader._additional_tools,
-    "compaction": HistoryReader._compaction,
-    "compaction_summary": HistoryReader._compaction,
-    "context_compaction": HistoryReader._compaction,
+    **dict.fromkeys(COMPACTIONS, HistoryReader._compaction),
     REFERENCE: HistoryReader._reference,
 }

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from antiphon_protocols import body as wire_body
-from antiphon_protocols.body import invalid, refuse
+from antiphon_protocols.body import invalid, object_schema, refuse
 from antiphon_protocols.responses import wire
 from antiphon_protocols.responses.choice import read_choice
 from antiphon_protocols.responses.compaction import SUMMARY_REQUEST
@@ -13,6 +13,7 @@ from antiphon_protocols.responses.envelope import Options
 from antiphon_protocols.responses.history import REFERENCE, HistoryReader, OpenCompaction
 from antiphon_protocols.responses.read import ResponsesCall
 from antiphon_protocols.responses.tools import Toolbox, ToolMap
+from antiphon_protocols.sampling import MAX_TOP_LOGPROBS
 from antiphon_protocols.thinking import openai_thinking
 from antiphon_turns.gate import ArgumentStreaming
 from antiphon_turns.request import (
@@ -27,7 +28,6 @@ from antiphon_turns.request import (
 )
 
 LOGPROBS = "message.output_text.logprobs"
-MAX_LOGPROBS = 20
 
 VERBOSITY = {
     "low": "Keep your answers to the user short: say what matters and leave the rest out.",
@@ -161,9 +161,9 @@ def _output_format(text: wire.WireText | None) -> OutputFormat | None:
         return OutputFormat(name=spec.name)
     if spec.type != "json_schema":
         raise refuse("text.format", f"type {spec.type[:80]!r} is not supported, only 'text', 'json_object' and 'json_schema' are")
-    schema = bytes(spec.schema).decode() if isinstance(spec.schema, msgspec.Raw) else ""
-    if not schema.startswith("{"):
-        raise invalid("text.format.schema", "must be a JSON schema object")
+    schema = object_schema(spec.schema, "text.format.schema")
+    if schema is None:
+        raise invalid("text.format.schema", "Field required")
     return OutputFormat(schema=schema, name=spec.name)
 
 
@@ -180,7 +180,7 @@ def _sampling(call: ResponsesCall) -> Sampling:
     wire_body.check_positive("max_tool_calls", request.max_tool_calls)
     wire_body.check_range("temperature", request.temperature, 0, 2)
     wire_body.check_range("top_p", request.top_p, 0, 1)
-    wire_body.check_range("top_logprobs", request.top_logprobs, 0, MAX_LOGPROBS)
+    wire_body.check_range("top_logprobs", request.top_logprobs, 0, MAX_TOP_LOGPROBS)
     return Sampling(
         max_tokens=request.max_output_tokens,
         temperature=request.temperature,

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from antiphon_protocols.body import invalid, safe_names
+from antiphon_protocols.body import invalid, object_schema, safe_names
 from antiphon_protocols.responses import wire
 from antiphon_protocols.responses.native import NATIVE, NativeTool
 from antiphon_turns.request import FreeformGrammar, Tool
@@ -192,7 +192,8 @@ def _client_searches(tool: wire.WireTool) -> bool:
 
 
 def _runs_at_the_client(tool: wire.WireTool) -> bool:
-    return tool.environment is None or tool.environment.type in (None, "local")
+    environment = tool.environment
+    return environment is None or (isinstance(environment, wire.Environment) and environment.type in (None, "local"))
 
 
 def _target(tool: wire.WireTool, path: str, namespace: str | None = None) -> Target:
@@ -226,9 +227,4 @@ def _plain(tool: wire.WireTool, path: str) -> Tool:
 
 
 def _parameters(tool: wire.WireTool, path: str) -> str:
-    schema = bytes(tool.parameters).decode() if isinstance(tool.parameters, msgspec.Raw) else "null"
-    if schema == "null":
-        return _NO_PARAMETERS
-    if not schema.startswith("{"):
-        raise invalid(f"{path}.parameters", "must be a JSON schema object")
-    return schema
+    return object_schema(tool.parameters, f"{path}.parameters") or _NO_PARAMETERS

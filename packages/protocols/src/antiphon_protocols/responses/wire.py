@@ -85,6 +85,8 @@ class FormatSpec(msgspec.Struct, frozen=True):
 
 
 class Environment(msgspec.Struct, frozen=True):
+    """Where a shell runs; other tools have a word in its place."""
+
     type: str | None = None
 
 
@@ -99,7 +101,7 @@ class WireTool(msgspec.Struct, frozen=True):
     format: FormatSpec | None = None
     defer_loading: bool | None = None
     execution: str | None = None
-    environment: Environment | None = None
+    environment: Environment | str | None = None
     tools: "list[WireTool] | None" = None
 
 
