@@ -3,7 +3,7 @@
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -30,12 +30,26 @@ def request(wire: Wire, model: str, text: str) -> bytes:
     """A streaming request with one tool."""
     body: dict[str, Any] = {"model": model, "stream": True}
     if wire == "responses":
-        body |= {"input": text, "max_output_tokens": MAX_TOKENS, "reasoning": {"summary": "auto"}, "tools": [{"type": "function", **_FUNCTION}]}
+        body |= {
+            "input": text,
+            "max_output_tokens": MAX_TOKENS,
+            "reasoning": {"summary": "auto"},
+            "tools": [{"type": "function", **_FUNCTION}],
+        }
     elif wire == "chat":
-        body |= {"messages": [{"role": "user", "content": text}], "max_tokens": MAX_TOKENS, "tools": [{"type": "function", "function": _FUNCTION}]}
+        body |= {
+            "messages": [{"role": "user", "content": text}],
+            "max_tokens": MAX_TOKENS,
+            "tools": [{"type": "function", "function": _FUNCTION}],
+        }
     else:
         tool = {"name": TOOL_NAME, "description": "Writes a file.", "input_schema": _SCHEMA}
-        body |= {"messages": [{"role": "user", "content": text}], "max_tokens": MAX_TOKENS, "tools": [tool], "thinking": {"type": "adaptive"}}
+        body |= {
+            "messages": [{"role": "user", "content": text}],
+            "max_tokens": MAX_TOKENS,
+            "tools": [tool],
+            "thinking": {"type": "adaptive"},
+        }
     return json.dumps(body, separators=(",", ":")).encode()
 
 
@@ -43,8 +57,7 @@ Frames = list[tuple[int, dict[str, Any] | None]]
 
 
 def ask(address: tuple[str, int], wire: Wire, body: bytes) -> Frames:
-    """(nanoseconds of the monotonic clock, event) of a whole stream; None for a comment. Raises BenchError when it is no stream of events."""
-    frames: Frames = []
+    """(nanoseconds of the monotonic clock, event) of a whole stream; None for a comment. Raises BenchError when it is no stream."""
     with socket.create_connection(address, timeout=_LIMIT_SECONDS) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         head = (
@@ -52,10 +65,16 @@ def ask(address: tuple[str, int], wire: Wire, body: bytes) -> Frames:
             f"connection: close\r\ncontent-length: {len(body)}\r\n\r\n"
         )
         connection.sendall(head.encode() + body)
-        unread = b""
-        for now, data in _body(connection):
-            *whole, unread = (unread + data).split(b"\n\n")
-            frames += [(now, _event(frame)) for frame in whole]
+        return read_frames(_body(connection))
+
+
+def read_frames(pieces: Iterable[tuple[int, bytes]]) -> Frames:
+    """The events in the stamped pieces of a stream, each with the stamp of the piece that ends it."""
+    frames: Frames = []
+    unread = b""
+    for now, data in pieces:
+        *whole, unread = (unread + data).split(b"\n\n")
+        frames += [(now, _event(frame)) for frame in whole]
     return frames
 
 
@@ -116,7 +135,7 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 def marks(wire: Wire, frames: Frames) -> list[Mark]:
-    """What the events say of blocks. Chat names none, so a block is there what follows without another kind between, and nothing closes it."""
+    """What the events say of blocks. Chat names none: there a block is what follows without another kind between, and is never closed."""
     reader = {"messages": _messages, "responses": _responses, "chat": _chat}[wire]
     return list(reader([(at, event) for at, event in frames if event is not None]))
 

@@ -8,11 +8,13 @@ Exit status 1 when one of our calls misses the target, or comes out of order.
 import argparse
 import contextlib
 import json
+import os
 import struct
 import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise, product
 from pathlib import Path
 
 import msgspec
@@ -170,7 +172,7 @@ def in_order(said: Script, told: Sequence[Mark], *, closes: bool) -> bool:
 def silence_ms(frames: Frames) -> float:
     """The longest time in which nothing came, keep-alives included."""
     times = [at for at, _ in frames]
-    return max((after - before for before, after in zip(times, times[1:], strict=False)), default=0) / 1e6
+    return max((after - before for before, after in pairwise(times)), default=0) / 1e6
 
 
 def p95(values: Sequence[float]) -> float:
@@ -250,9 +252,12 @@ def speakers(scripts: Path | None, said: Sequence[Script]) -> Iterator[list[Spea
             flags += ["--tool-call-parser", "qwen3_coder", "--reasoning-parser", "qwen3"]
 
         def clock(name: str) -> dict[str, str]:
-            paths = str(Path(__file__).with_name("token_clock"))
-            # What the process finds its packages by stays in front of nothing: the clock's folder holds one module.
-            return {"BENCH_TOKEN_CLOCK": str(folder / name), "BENCH_TOKEN_SECONDS": repr(TOKEN_MS / 1000), "PYTHONPATH": _joined(paths)}
+            paths = [str(Path(__file__).with_name("token_clock")), *filter(None, [os.environ.get("PYTHONPATH")])]
+            return {
+                "BENCH_TOKEN_CLOCK": str(folder / name),
+                "BENCH_TOKEN_SECONDS": repr(TOKEN_MS / 1000),
+                "PYTHONPATH": os.pathsep.join(paths),
+            }
 
         found = []
         for mode in (WHOLE, INCREMENTAL):
@@ -262,10 +267,6 @@ def speakers(scripts: Path | None, said: Sequence[Script]) -> Iterator[list[Spea
             peer = stack.enter_context(Peer(scripts, PEER_PORT, ["script", "q:qwen3_coder:qwen3"], environment=clock("peer")))
             found.append(Speaker(NAME, peer.address, model, folder / "peer", behind_each, tokenizer))
         yield found
-
-
-def _joined(folder: str) -> str:
-    return ":".join(filter(None, (folder, *(path for path in sys.path if path.endswith("src")))))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -279,15 +280,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with speakers(options.peer, list(said)) as found:
             for one, count in said.items():
                 # The first turn of each server and surface is not counted: it imports and compiles.
-                for turn in range(-1, count):
-                    for speaker in found:
-                        for wire in WIRES:
-                            if turn < 0 and one is not INTERLEAVED:
-                                continue
-                            taken, whole = take(speaker, wire, one)
-                            if turn >= 0:
-                                lags += taken
-                                seen.append(whole)
+                for turn in range(-1 if one is INTERLEAVED else 0, count):
+                    for speaker, wire in product(found, WIRES):
+                        taken, whole = take(speaker, wire, one)
+                        if turn >= 0:
+                            lags += taken
+                            seen.append(whole)
     except BenchError as error:
         sys.stderr.write(f"bench-dispatch: {error}\n")
         return 1

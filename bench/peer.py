@@ -31,7 +31,13 @@ class Peer:
 
     def __enter__(self) -> "Peer":
         done = subprocess.run(
-            self._command, env=self._environment, capture_output=True, text=True, check=False, timeout=START_SECONDS, stdin=subprocess.DEVNULL
+            self._command,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=START_SECONDS,
+            stdin=subprocess.DEVNULL,
         )
         found = _STARTED.search(done.stdout)
         if found is None:

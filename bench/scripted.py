@@ -19,8 +19,9 @@ TOOL_NAME = "write_file"
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """One segment of a turn, with the places (characters, exclusive) where its last own byte and its closing marker end. The closing marker of text is
-    the opening one of what follows, or the end of the turn. `first_value`: where the first byte of a call's first value ends."""
+    """One segment of a turn, with the places (characters, exclusive) where its last own byte and its closing marker end. The closing
+    marker of text is the opening one of what follows, or the end of the turn. `first_value`: where the first byte of a call's first
+    value ends."""
 
     kind: Kind
     content: str

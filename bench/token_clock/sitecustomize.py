@@ -1,8 +1,8 @@
 """Writes down when a scripted engine gives out each token, in whatever process has this folder on its PYTHONPATH.
 
-Both scripted engines sleep for one token's time between tokens, and nothing else in their processes sleeps for exactly that long. BENCH_TOKEN_CLOCK
-names the file and BENCH_TOKEN_SECONDS the time; every such sleep appends two 64-bit numbers, nanoseconds of the monotonic clock, which all
-processes of a machine share: when it was asked for, and when it ended.
+Both scripted engines sleep for one token's time between tokens, and nothing else in their processes sleeps for exactly that
+long. BENCH_TOKEN_CLOCK names the file and BENCH_TOKEN_SECONDS the time; every such sleep appends two 64-bit numbers, nanoseconds of the
+monotonic clock, which all processes of a machine share: when it was asked for, and when it ended.
 """
 
 import asyncio
