@@ -51,6 +51,11 @@ class MockServer:
         self._log.close()
         self._folder.cleanup()
 
+    @property
+    def pid(self) -> int:
+        """The server's process."""
+        return self._process.pid
+
     def cpu_seconds(self) -> float:
         """CPU time of the server so far; waits until it is at rest."""
         return cpu_seconds(self._process.pid)

@@ -9,6 +9,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 part=$1
+module=bench.dispatch
+[ "$part" = dispatch ] || module=bench.prompt_cost
 shift
 shared=$(realpath -m "${ANTIPHON_SHARED:-../shared}")
 export PEER_DIR=${PEER_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/antiphon-peer}
@@ -17,10 +19,10 @@ python=${PYTHON:-.venv/bin/python}
 alone() {
   echo "bench-$part: the peer is skipped: $1"
   [ "$part" = dispatch ] || exit 0
-  exec "$python" -m bench.dispatch "${@:2}"
+  exec "$python" -m "$module" "${@:2}"
 }
 
 [ -f "$shared/peer/up.sh" ] || alone "$shared has no peer/up.sh; ANTIPHON_SHARED names the shared folder" "$@"
 [ -d "$PEER_DIR/venv" ] && [ -d "$PEER_DIR/model_q" ] || alone "it is not installed in $PEER_DIR; $shared/peer/setup.sh installs it" "$@"
 [ "$(id -u)" = 0 ] || alone "a network namespace of its own needs root" "$@"
-exec bash "$shared/clients/isolated.sh" "$python" -m "bench.$part" --peer "$shared/peer" "$@"
+exec bash "$shared/clients/isolated.sh" "$python" -m "$module" --peer "$shared/peer" "$@"
