@@ -131,7 +131,7 @@ def part_lags(part: Part, nth: int, told: Sequence[Mark], handed: Callable[[int]
         if rest <= 0:
             holder = mark
             break
-    yield "last byte", lag(holder and holder.at, part.last_byte)
+    yield "last byte", lag(holder.at if holder else None, part.last_byte)
     if any(mark.what == "close" for mark in told):
         closed = next((mark.at for mark in told if holder and mark.what == "close" and mark.block == holder.block), None)
         yield "closed", lag(closed, part.closing)

@@ -1,9 +1,9 @@
 """What a long agent prompt costs before its first token, beside the peer and beside plain encoding of the same text.
 
-usage: python -m bench.prompt_cost --peer FOLDER [--rounds N] [--size TOKENS]   (`make bench-prompt`; FOLDER has the peer's up.sh and load.py)
+usage: python -m bench.prompt_cost --peer FOLDER [--rounds N] [--size TOKENS]   (`make bench-prompt`; FOLDER has up.sh and load.py)
 
-Both servers stand before engines that answer at once, with the same model folder. In every round one is asked after the other, by the shared
-folder's load generator; what counts is the median of the rounds' ratios.
+Both servers stand before engines that answer at once, with the same model folder. In every round one is asked after the other, by the
+shared folder's load generator; what counts is the median of the rounds' ratios.
 """
 
 import argparse
@@ -51,19 +51,30 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     prompt_tokens: int = 0
 
 
+class Plain(msgspec.Struct, frozen=True, kw_only=True):
+    """The plain library on one text: milliseconds, and CPU milliseconds."""
+
+    ms: float
+    cpu_ms: float
+
+
+Text = Literal["whole", "own"]
+
+
 class Round(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything of one round. `encode_ms`: the plain library on such a prompt; `own_encode_ms`: on what of it no earlier session has.
-    The `batch` forms are the same without character offsets, which only the library's batch call leaves out."""
+    """Everything of one round. `plain` by text and whether character offsets are made: "whole" is a prompt as in the cold case, "own" what
+    of it no earlier session has."""
 
     figures: dict[tuple[str, Case], Figure]
-    encode_ms: float
-    encode_batch_ms: float
-    own_encode_ms: float
-    own_encode_batch_ms: float
+    plain: dict[tuple[Text, bool], Plain]
 
     def ratio(self, case: Case) -> float:
         """Our time by the peer's."""
         return self.figures[OURS, case].ttft_ms / self.figures[NAME, case].ttft_ms
+
+    def by_plain(self, case: Case, text: Text, *, offsets: bool) -> float:
+        """Our time by that of plain encoding."""
+        return self.figures[OURS, case].ttft_ms / self.plain[text, offsets].ms
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -156,17 +167,18 @@ def with_shared_head(load: dict[str, Any], server: Server, size: int, seed: str)
     return Figure(ttft_ms=middle(times), cpu_ms=cpu)
 
 
-def encode_ms(fast: FastTokenizer, texts: Sequence[str], *, batch: bool) -> float:
-    """The median time of the plain library for one of the texts."""
-    spent = []
+def encode_plainly(fast: FastTokenizer, texts: Sequence[str], *, offsets: bool) -> Plain:
+    """Medians over the texts. Only the library's batch call can leave the offsets out."""
+    spent, cpu = [], []
     for text in texts:
-        started = time.perf_counter()
-        if batch:
-            fast.encode_batch_fast([text], add_special_tokens=False)
-        else:
+        started, busy = time.perf_counter(), time.process_time()
+        if offsets:
             fast.encode(text, add_special_tokens=False)
+        else:
+            fast.encode_batch_fast([text], add_special_tokens=False)
+        cpu.append((time.process_time() - busy) * 1e3)
         spent.append((time.perf_counter() - started) * 1e3)
-    return middle(spent)
+    return Plain(ms=middle(spent), cpu_ms=middle(cpu))
 
 
 def take_round(load_path: Path, load: dict[str, Any], servers: Sequence[Server], model: Model, size: int) -> Round:
@@ -183,16 +195,11 @@ def take_round(load_path: Path, load: dict[str, Any], servers: Sequence[Server],
     texts = [rendered_text(model, body) for body in bodies]
     # The first control token behind the system message begins what a session has of its own.
     header = model.family.frame.assistant_header.replace("assistant", "user")
-    own = [text[text.index(header) :] for text in texts]
+    kinds: dict[Text, list[str]] = {"whole": texts, "own": [text[text.index(header) :] for text in texts]}
     fast = FastTokenizer.from_file(str(model_folder("model") / "tokenizer.json"))
-    encode_ms(fast, texts[:1], batch=False)
-    return Round(
-        figures=figures,
-        encode_ms=encode_ms(fast, texts, batch=False),
-        encode_batch_ms=encode_ms(fast, texts, batch=True),
-        own_encode_ms=encode_ms(fast, own, batch=False),
-        own_encode_batch_ms=encode_ms(fast, own, batch=True),
-    )
+    encode_plainly(fast, texts[:1], offsets=True)
+    plain = {(kind, offsets): encode_plainly(fast, found, offsets=offsets) for kind, found in kinds.items() for offsets in (True, False)}
+    return Round(figures=figures, plain=plain)
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -206,18 +213,10 @@ class Target(msgspec.Struct, frozen=True):
 TARGETS = (
     Target(f"{WORDS['tail']}, by the peer", lambda one: one.ratio("tail"), 0.15),
     Target(f"{WORDS['repeat']}, by the peer", lambda one: one.ratio("repeat"), 2.0),
-    Target(f"{WORDS['cold']}, by plain encoding", lambda one: one.figures[OURS, "cold"].ttft_ms / one.encode_ms, 1.2),
-    Target(f"{WORDS['cold']}, by plain encoding without offsets", lambda one: one.figures[OURS, "cold"].ttft_ms / one.encode_batch_ms, 1.2),
-    Target(
-        f"{WORDS['shared head']}, by plain encoding of its own text",
-        lambda one: one.figures[OURS, "shared head"].ttft_ms / one.own_encode_ms,
-        1.2,
-    ),
-    Target(
-        f"{WORDS['shared head']}, by the same without offsets",
-        lambda one: one.figures[OURS, "shared head"].ttft_ms / one.own_encode_batch_ms,
-        1.2,
-    ),
+    Target(f"{WORDS['cold']}, by plain encoding", lambda one: one.by_plain("cold", "whole", offsets=True), 1.2),
+    Target("the same, offsets left out", lambda one: one.by_plain("cold", "whole", offsets=False), 1.2),
+    Target(f"{WORDS['shared head']}, by plain encoding of the rest", lambda one: one.by_plain("shared head", "own", offsets=True), 1.2),
+    Target("the same, offsets left out", lambda one: one.by_plain("shared head", "own", offsets=False), 1.2),
 )
 
 
@@ -234,11 +233,13 @@ def figure_table(rounds: Sequence[Round]) -> str:
 
 def encode_table(rounds: Sequence[Round]) -> str:
     """Plain encoding in the same rounds."""
-    rows = [
-        ("the whole prompt", middle(one.encode_ms for one in rounds), middle(one.encode_batch_ms for one in rounds)),
-        ("without system prompt and tools", middle(one.own_encode_ms for one in rounds), middle(one.own_encode_batch_ms for one in rounds)),
-    ]
-    return table(("plain encoding of", "ms", "without offsets ms"), rows)
+    words: dict[Text, str] = {"whole": "the whole prompt", "own": "without system prompt and tools"}
+    rows = []
+    for kind, word in words.items():
+        for offsets in (True, False):
+            cells = [middle(getattr(one.plain[kind, offsets], what) for one in rounds) for what in ("ms", "cpu_ms")]
+            rows.append((word, "yes" if offsets else "no", *cells))
+    return table(("plain encoding of", "offsets", "ms", "CPU ms"), rows)
 
 
 def target_table(rounds: Sequence[Round]) -> str:
