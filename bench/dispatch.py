@@ -24,7 +24,7 @@ from antiphon.serve import build
 from antiphon_tokenizers import Tokenizer, load_model_files
 from bench.arrivals import WIRES, Frames, Mark, Wire, ask, heartbeats, marks, request
 from bench.measure import BenchError, middle, table, this_machine
-from bench.peer import NAME, Peer, model_folder
+from bench.peer import NAME, Peer, model_folder, stop_when_told
 from bench.prompts import MODEL
 from bench.scripted import INTERLEAVED, Clock, Part, Script, long_argument, prompt, rule
 from bench.server import MockServer
@@ -272,6 +272,7 @@ def speakers(scripts: Path | None, said: Sequence[Script]) -> Iterator[list[Spea
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit status."""
     options = _options(arguments)
+    stop_when_told()
     said = {INTERLEAVED: options.turns, long_argument(ARGUMENT_CHARACTERS): options.long}
     lags: list[Lag] = []
     seen: list[Seen] = []

@@ -23,7 +23,7 @@ from antiphon.config import Settings
 from antiphon.model import Model
 from antiphon.serve import build
 from bench.measure import BenchError, middle, table, this_machine
-from bench.peer import NAME, Peer, model_folder
+from bench.peer import NAME, Peer, model_folder, stop_when_told
 from bench.server import MockServer
 from bench.ttft import rendered_text
 
@@ -254,6 +254,7 @@ def target_table(rounds: Sequence[Round]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit status: 1 when a figure could not be taken."""
     options = _options(arguments)
+    stop_when_told()
     sys.stdout.write(f"{this_machine()}\n")
     folder, load_path = model_folder("model"), options.peer / "load.py"
     try:
