@@ -268,7 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"bench-prompt: {error}\n")
         return 1
     tokens = rounds[-1].figures[OURS, "cold"].prompt_tokens
-    sys.stdout.write(f"\nTime to the first token, agent-shaped prompts of {tokens:,} tokens, medians of {len(rounds)} rounds\n\n")
+    sys.stdout.write(f"\nTime to the first token, agent-shaped prompts of {tokens:,} tokens, rounds: {len(rounds)}, medians\n\n")
     sys.stdout.write(f"{figure_table(rounds)}\n\n{encode_table(rounds)}\n\n{target_table(rounds)}\n")
     return 0
 
