@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test lint fmt docs golden bench-parsers bench-dispatch bench-prompt fuzz forced-calls clean
+.PHONY: help install serve test lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden bench-parsers bench-dispatch bench-prompt fuzz forced-calls clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -44,10 +44,52 @@ fmt: ## format the code and sort the imports
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
+lock: ## write requirements/ from what is installed in .venv
+	@scripts/install.sh all
+	@$(BIN)/python scripts/lock.py
+
+agents: ## real agent clients against the mock engine (CLIENTS="claude pi", SCRIPTS="agent_session", DISPATCH="off"; needs root)
+	@scripts/install.sh serve
+	@scripts/agents.sh
+	@scripts/agents_long.sh
+	@MODES="$${MODES:-honest recover}" CUTS="$${CUTS:-value}" scripts/agents_cut.sh
+
+agents-long: ## the longer session alone: markup in edits, a failed call, a compaction (CLIENTS="claude codex openclaw")
+	@scripts/install.sh serve
+	@scripts/agents_long.sh
+
+agents-cut: ## every way a tool call can be cut, with every client; over an hour (MODES="honest", CUTS="value", CLIENTS as above)
+	@scripts/install.sh serve
+	@scripts/agents_cut.sh
+
+agents-setup: ## install the pinned agent clients (npm and PyPI, about 2 GB for all)
+	@scripts/agents_setup.sh
+
+check: ## hold our own server to what agent clients need (ARGS="--only M"; docs/conformance.md)
+	@scripts/install.sh serve
+	@$(BIN)/antiphon check --self $(ARGS)
+
+check-peer: ## the same beside the peer; writes the table into docs/conformance.md (needs root and the peer)
+	@scripts/install.sh serve
+	@scripts/check_peer.sh
+
+bench: ## parser and frontend figures (bench/README.md says what they mean)
+	@scripts/install.sh all
+	@$(BIN)/python -m bench.run $(ARGS)
+
+launch-check: ## `antiphon launch` with the real clients (CLIENTS="claude codex opencode openclaw pi", WIRES="messages chat"; needs root)
+	@scripts/install.sh serve
+	@scripts/launch_check.sh
+
+codex-profiles: ## what Codex does with a minimal and a full catalog entry: the table of docs/clients/codex.md (needs root)
+	@scripts/install.sh serve
+	@scripts/codex_profiles.sh
+
 docs: ## write the generated pages of docs/
 	@scripts/install.sh all
 	@$(BIN)/python scripts/field_table.py
 	@$(BIN)/python scripts/support_table.py
+	@$(BIN)/python scripts/explain_table.py
 
 golden: ## write the golden prompts of every family anew (packages/antiphon/tests/golden_prompts); the diff is for review
 	@scripts/install.sh all

@@ -3,7 +3,7 @@
 usage: PEER_PYTHON bench/peer_runner.py vllm|sglang FOLDER < job.json > figures.json
 
 FOLDER holds the unpacked wheels. Only the modules that parse are taken from it; every other module of the peer, and what only an
-engine needs, is replaced by an empty stand-in. This file knows nothing of Antiphon and runs on the standard library.
+engine needs, is replaced by a blank one. This file knows nothing of Antiphon and runs on the standard library.
 
 The job::
 
@@ -35,7 +35,7 @@ REAL = {
     ),
     "sglang": ("sglang.srt.function_call", "sglang.srt.parser", "sglang.srt.entrypoints.openai.protocol", "sglang.srt.environ"),
 }
-# What stand-ins must do, where a parser uses the result.
+# What blank modules must hold, where a parser uses the result.
 MISTRAL = {"tool_calls": "[TOOL_CALLS]", "args": "[ARGS]", "call_id": "[CALL_ID]", "begin_think": "[THINK]", "end_think": "[/THINK]"}
 GIVEN: dict[str, dict[str, Any]] = {
     "vllm.renderers.chat_utils": {"make_tool_call_id": lambda *args, **options: "call_1"},
@@ -43,7 +43,7 @@ GIVEN: dict[str, dict[str, Any]] = {
         "SpecialTokens": SimpleNamespace(**{name: SimpleNamespace(value=token) for name, token in MISTRAL.items()})
     },
 }
-STOOD_IN = ("torch", "transformers", "xgrammar", "openai_harmony", "mistral_common", "numpy", "PIL")
+BLANK = ("torch", "transformers", "xgrammar", "openai_harmony", "mistral_common", "numpy", "PIL")
 
 
 class Meta(type):
@@ -52,7 +52,7 @@ class Meta(type):
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return stand_in(name)
+        return blank(name)
 
     def __iter__(cls) -> Any:
         return iter(())
@@ -67,7 +67,7 @@ class Meta(type):
         return cls
 
 
-def stand_in(name: str) -> Any:
+def blank(name: str) -> Any:
     """A class that can be called, subclassed, subscripted and used as a decorator, and means nothing."""
 
     def new(cls: type, *args: Any, **options: Any) -> Any:
@@ -81,7 +81,7 @@ def stand_in(name: str) -> Any:
         "__new__": new,
         "__init__": lambda self, *args, **options: None,
         "__call__": lambda self, *args, **options: args[0] if len(args) == 1 and callable(args[0]) else None,
-        "__getattr__": lambda self, attribute: stand_in(attribute)() if not attribute.startswith("__") else _missing(attribute),
+        "__getattr__": lambda self, attribute: blank(attribute)() if not attribute.startswith("__") else _missing(attribute),
         "__bool__": lambda self: False,
         "__iter__": lambda self: iter(()),
         "__get_pydantic_core_schema__": classmethod(schema),
@@ -93,19 +93,19 @@ def _missing(attribute: str) -> Any:
     raise AttributeError(attribute)
 
 
-class StandInModule(ModuleType):
+class BlankModule(ModuleType):
     """A module that has whatever is asked of it."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        value = stand_in(name)
+        value = blank(name)
         setattr(self, name, value)
         return value
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Takes the real modules from the folder and stands in for all others of the peer."""
+    """Takes the real modules from the folder and blanks for all others of the peer."""
 
     def __init__(self, peer: str, folder: Path) -> None:
         self._peer = peer
@@ -113,7 +113,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         root = name.partition(".")[0]
-        if root != self._peer and root not in STOOD_IN:
+        if root != self._peer and root not in BLANK:
             return None
         if any(name == real or name.startswith(real + ".") for real in REAL[self._peer]):
             place = self._folder.joinpath(*name.split("."))
@@ -127,7 +127,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        return StandInModule(spec.name)
+        return BlankModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         module.__path__ = []

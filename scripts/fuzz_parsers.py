@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with atheris.instrument_imports(include=["antiphon_parsers", "antiphon_turns"]):
         target = importlib.import_module("parser_target")
     flags = [f"-max_total_time={options.seconds}", f"-runs={options.runs}", f"-artifact_prefix={options.artifacts}/", "-timeout=20"]
-    flags += ["-max_len=96", "-len_control=0", "-print_final_stats=1", *([f"-seed={options.seed}"] if options.seed else [])]
+    flags += ["-max_len=48", "-len_control=0", "-print_final_stats=1", *([f"-seed={options.seed}"] if options.seed else [])]
     folder = [str(options.corpus)] if options.corpus else []
     atheris.Setup([sys.argv[0], *flags, *folder], target.check_bytes)
     atheris.Fuzz()

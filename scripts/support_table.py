@@ -304,7 +304,7 @@ def _table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def _code(text: str) -> str:
-    if text in ("", "none", "ChatML", "effort only"):
+    if text in ("", "none", "ChatML"):
         return text or "–"
     return "`" + text.replace("|", "\\|") + "`"
 

@@ -151,8 +151,8 @@ def test_the_list_names_every_format() -> None:
     assert rows["tool", "hermes"]["call_grammar"] and rows["tool", "hermes"]["frame"] == "ChatML"
     assert rows["tool", "mistral"]["frame"] == "[/INST]" and "qwen25" in rows["tool", "hermes"]["aliases"]
     assert rows["reasoning", "glm47"]["replay"] == "after last user (all with clear_thinking=false)"
-    assert rows["reasoning", "qwen3"]["thinking"] == "enable_thinking"
     assert rows["tool", "deepseek_v4"]["detection"] == "template, vocabulary, architecture"
+    assert rows["reasoning", "qwen3"]["thinking"] == "enable_thinking, effort low/medium/xhigh"
 
 
 def test_the_list_can_be_read_on_any_terminal() -> None:

@@ -188,7 +188,9 @@ def test_a_tool_cannot_name_control_tokens() -> None:
     assert model.call_format is not None
     tools = [tool(schema(f"a{END}b", **{f"a{END}b": {"enum": [f"x{END}", "y"]}}), name=f"go{END}")]
     forced = force_calls(model.call_format, tools, ONE, budget_tokens=500, tokens=PLAIN.tokens)
-    assert f"<[{PLAIN.tokens[END]}]>" not in forced.grammar and END not in forced.prefix
+    assert f"<[{PLAIN.tokens[END]}]>" not in forced.grammar
+    # The only tool's name is certain, so it is in the prefix, which is the server's to encode: as text.
+    assert forced.prefix.endswith(f'"name": "go{END}", "arguments":')
 
 
 def test_every_family_can_be_forced() -> None:

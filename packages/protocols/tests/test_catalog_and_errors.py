@@ -18,7 +18,7 @@ def every_class(kind: type[e.AntiphonError] = e.AntiphonError) -> list[type[e.An
 
 @pytest.mark.parametrize("table", [messages.ERRORS, chat.ERRORS], ids=["messages", "chat"])
 def test_every_error_class_has_a_row(table: dict[type[e.AntiphonError], Any]) -> None:
-    assert set(every_class()) == set(table)
+    assert {kind for kind in every_class() if kind.__module__ == e.__name__} == set(table)
 
 
 CASES: list[tuple[e.AntiphonError, tuple[int, str], tuple[int, str, str], str | None]] = [

@@ -142,10 +142,34 @@ def test_tool_choice(fields: dict[str, Any], expected: ToolChoice) -> None:
 
 
 @pytest.mark.parametrize(
-    ("effort", "expected"), [(None, Thinking()), ("none", Thinking(mode="off")), ("medium", Thinking(mode="default", effort="medium"))]
+    ("effort", "expected"), [(None, Thinking()), ("none", Thinking(mode="off", effort="none")), ("medium", Thinking(effort="medium"))]
 )
 def test_reasoning_effort(effort: str | None, expected: Thinking) -> None:
     assert turn(reasoning_effort=effort).thinking == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"thinking_budget": 50}, Thinking(budget_tokens=50)),
+        ({"thinking_token_budget": 50, "reasoning_effort": "high"}, Thinking(effort="high", budget_tokens=50)),
+        ({"nvext": {"max_thinking_tokens": 50}}, Thinking(budget_tokens=50)),
+        ({"nvext": {"max_thinking_tokens": 50}, "thinking_budget": 7}, Thinking(budget_tokens=7)),
+        ({"thinking_budget": 0}, Thinking(mode="off", effort="none")),
+    ],
+)
+def test_thinking_budget(fields: dict[str, Any], expected: Thinking) -> None:
+    assert turn(**fields).thinking == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [({"thinking_budget": -1}, "thinking_budget"), ({"nvext": {"max_thinking_tokens": -1}}, "nvext.max_thinking_tokens")],
+)
+def test_a_negative_budget_is_refused(fields: dict[str, Any], path: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        turn(**fields)
+    assert refused.value.param == path
 
 
 def test_sampling() -> None:

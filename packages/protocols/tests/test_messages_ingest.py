@@ -187,9 +187,11 @@ def test_tool_choice(choice: Any, expected: ToolChoice) -> None:
     ("fields", "expected"),
     [
         ({}, Thinking(mode="off")),
-        ({"thinking": {"type": "disabled"}}, Thinking(mode="off")),
+        ({"thinking": {"type": "disabled"}, "output_config": {"effort": "high"}}, Thinking(mode="off", effort="none")),
+        ({"output_config": {"effort": "high"}}, Thinking(mode="off", effort="high")),
+        ({"thinking": {"type": "between_tools"}, "nvext": {"max_thinking_tokens": 9}}, Thinking(mode="on", budget_tokens=9)),
         ({"thinking": {"type": "enabled", "budget_tokens": 4000}}, Thinking(mode="on", budget_tokens=4000)),
-        ({"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}}, Thinking(mode="on", effort="high")),
+        ({"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}}, Thinking(mode="adaptive", effort="high")),
     ],
 )
 def test_thinking(fields: dict[str, Any], expected: Thinking) -> None:

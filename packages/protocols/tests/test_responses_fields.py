@@ -13,14 +13,11 @@ from antiphon_protocols.responses.ingest import VERBOSITY
 from antiphon_turns import (
     AgentHints,
     AssistantMessage,
-    CallSegment,
     Message,
     OutputFormat,
-    ReasoningSegment,
     ReplayWish,
     Sampling,
     SystemMessage,
-    TextSegment,
     Thinking,
     TurnRequest,
     UserMessage,
@@ -117,7 +114,9 @@ def test_sampling_and_other_fields() -> None:
     [
         (None, Thinking(), ReplayWish()),
         ({"effort": "high", "summary": "auto"}, Thinking(effort="high"), ReplayWish()),
-        ({"effort": "none"}, Thinking(mode="off"), ReplayWish()),
+        ({"effort": "none"}, Thinking(mode="off", effort="none"), ReplayWish()),
+        ({"context": "current_turn"}, Thinking(), ReplayWish(turns="current")),
+        ({"context": "auto"}, Thinking(), ReplayWish()),
         ({"effort": None, "context": "all_turns"}, Thinking(), ReplayWish(turns="all")),
     ],
 )
@@ -126,26 +125,14 @@ def test_reasoning(reasoning: Any, thinking: Thinking, replay: ReplayWish) -> No
     assert (request.thinking, request.replay) == (thinking, replay)
 
 
-def test_reasoning_of_the_current_turn_alone() -> None:
+def test_what_the_current_turn_leaves_out_is_the_renderers_choice() -> None:
     thought = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "r"}]}
-    items = [
-        USER,
-        thought,
-        call("a"),
-        result("a", "1"),
-        thought,
-        {"role": "assistant", "content": "t"},
-        USER,
-        thought,
-        call("b"),
-        result("b", "2"),
-    ]
-    kept = [message for message in history(*items, reasoning={"context": "current_turn"}) if isinstance(message, AssistantMessage)]
-    assert kept == [
-        said(CallSegment("run", "{}", "a")),
-        said(TextSegment("t")),
-        said(ReasoningSegment("r"), CallSegment("run", "{}", "b")),
-    ]
+    items = [USER, thought, {"role": "assistant", "content": "t"}, USER]
+    assert history(*items, reasoning={"context": "current_turn"}) == history(*items)
+
+
+def test_a_thinking_budget() -> None:
+    assert turn(nvext={"max_thinking_tokens": 40}, reasoning={"effort": "low"}).thinking == Thinking(effort="low", budget_tokens=40)
 
 
 @pytest.mark.parametrize(

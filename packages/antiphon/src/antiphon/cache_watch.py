@@ -8,22 +8,24 @@ from hashlib import blake2b
 
 import msgspec
 
-from antiphon.explain.explanation import Explanation, explain
+from antiphon.explain.explanation import Explanation, explain, trimmed
 from antiphon.explain.sent import Expectation, Line, Sent, SentPrompts
 from antiphon.model import Model
+from antiphon.prompts import conversation_key
 from antiphon_turns import Segment, TurnRequest
 
 REMEMBERED = 256
 
 
 class Watched(msgspec.Struct, frozen=True, kw_only=True):
-    """One request, explained. `at` is Unix time in seconds."""
+    """One request, explained. `at` is Unix time in seconds. `conversation` is the line of the session it belongs to."""
 
     request_id: str
     tenant: str
     at: float
     surface: str
     session: str | None
+    conversation: str
     explanation: Explanation
 
 
@@ -48,9 +50,13 @@ class CacheWatch:
         self.sent = SentPrompts(max_bytes)
         self.recent: deque[Watched] = deque(maxlen=REMEMBERED)
 
-    def foresee(self, request: TurnRequest, ids: Sequence[int], *, conversation: str, tenant: str, restored: Sequence[int]) -> Foresight:
+    def held(self, request: TurnRequest, ids: Sequence[int], tenant: str) -> int:
+        """How many tokens of a prompt a cache without eviction would hold."""
+        return self.sent.expect(line_of(request, tenant), array("I", ids)).tokens
+
+    def foresee(self, request: TurnRequest, ids: Sequence[int], *, tenant: str, restored: Sequence[int]) -> Foresight:
         """What of a prompt could be cached, and where it left the one before."""
-        line = Line(tenant=tenant, session=request.session, conversation=conversation)
+        line = line_of(request, tenant)
         packed = array("I", ids)
         expectation = self.sent.expect(line, packed)
         sent = Sent(request=request, model=self._model, ids=packed, worker=self._worker)
@@ -62,7 +68,7 @@ class CacheWatch:
         self, foresight: Foresight, *, output_ids: Sequence[int], reply: Sequence[Segment], cached_tokens: int | None, request_id: str
     ) -> Explanation:
         """The turn is over: remembers what was sent, and says what the cache held of it."""
-        sent = msgspec.structs.replace(foresight.sent, output_ids=output_ids, reply=tuple(reply))
+        sent = msgspec.structs.replace(foresight.sent, output_ids=output_ids, reply=tuple(reply), request_id=request_id)
         found = explain(sent, foresight.expectation, restored=foresight.restored, cached_tokens=cached_tokens)
         self.sent.add(foresight.line, sent, foresight.expectation)
         request = sent.request
@@ -73,7 +79,13 @@ class CacheWatch:
                 at=self._clock(),
                 surface=request.surface,
                 session=request.session,
-                explanation=found,
+                conversation=foresight.line.conversation,
+                explanation=trimmed(found),
             )
         )
         return found
+
+
+def line_of(request: TurnRequest, tenant: str) -> Line:
+    """Which prompts a request follows."""
+    return Line(tenant=tenant, session=request.session, conversation=conversation_key(request))

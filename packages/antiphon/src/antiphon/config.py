@@ -72,6 +72,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     enable_websocket: Annotated[
         bool, Meta(description="Serve Responses over WebSocket too; without it upgrades get a 426.", extra=HTTP)
     ] = True
+    enable_metrics: Annotated[bool, Meta(description="Serve GET /metrics, in the text form of Prometheus.", extra=HTTP)] = True
     max_body_bytes: Annotated[int, Meta(description="Larger request bodies get a 413.", ge=1024, extra=HTTP)] = 32 * 1024 * 1024
     max_turns: Annotated[int, Meta(description="Turns taken at once; more are told to come back. 0: no limit.", ge=0, extra=HTTP)] = 256
     max_choices: Annotated[int, Meta(description="Most choices (n) of one Chat or Completions request.", ge=1, extra=HTTP)] = 16
@@ -83,6 +84,19 @@ class Settings(Struct, frozen=True, kw_only=True):
     strip_anthropic_preamble: Annotated[
         bool, Meta(description="Cut the varying billing header that defeats the prefix cache.", extra=PARSING)
     ] = True
+    stabilizer_rules: Annotated[
+        Path | None, Meta(description="TOML file of your own rules for lines of prompts that vary without meaning.", extra=PARSING)
+    ] = None
+    replay: Annotated[
+        Literal["family", "none", "after_last_user", "after_last_plain_assistant", "after_last_final", "all"],
+        Meta(description="Past turns that keep their reasoning. family: as trained; requests may ask for more.", extra=PARSING),
+    ] = "family"
+    drop_cold_reasoning: Annotated[
+        bool, Meta(description="Leave reasoning before the last user message out where the cache holds nothing of it.", extra=PARSING)
+    ] = False
+    pin_effort: Annotated[
+        bool, Meta(description="Where the prompt begins with the effort, the first one of a conversation stays.", extra=PARSING)
+    ] = False
     enable_streaming_tool_dispatch: Annotated[
         bool, Meta(description="Chat: a typed side event the moment a call is complete.", extra=PARSING)
     ] = False

@@ -10,6 +10,7 @@ from contextlib import aclosing
 
 import msgspec
 
+from antiphon.budget import ThinkingBudget
 from antiphon.constraints import Constraint, HeldCalls, constraint_of
 from antiphon.decode import TurnDecoder
 from antiphon.engines.base import Chunk, Engine, Job
@@ -41,31 +42,53 @@ class Generation:
         passed `check_request`."""
         constraint = constraint_of(self._request, self._engine, self._model)
         budget = self._request.thinking.budget_tokens
-        if constraint is not None or (budget is not None and self._decoder.in_reasoning):
+        if constraint is not None:
             return self._phases(constraint, budget)
+        if budget is not None and self._model.format.grammar.reasoning is not None:
+            return self._within(budget)
         return self._free()
 
-    async def _phases(self, constraint: Constraint | None, budget: int | None) -> Batches:
+    async def _within(self, tokens: int) -> Batches:
+        """A turn as the model wants it, but for reasoning that has spent its budget: that is closed, wherever in the turn it began."""
         decoder = self._decoder
-        if decoder.in_reasoning:
-            async with aclosing(self._phase(None, reasoning_only=constraint is not None)) as batches:
+        budget = ThinkingBudget(tokens, in_reasoning=decoder.in_reasoning)
+        while True:
+            async with aclosing(self._free()) as batches:
                 async for batch in batches:
                     yield batch
-                    spent = budget is not None and decoder.in_reasoning and len(decoder.output_ids) >= budget
-                    if spent or (constraint is not None and not decoder.in_reasoning):
+                    if budget.spent(in_reasoning=decoder.in_reasoning, sampled=len(decoder.output_ids)):
                         break
                 else:
-                    if constraint is None or self.finish == "length":
+                    return
+            closer = self._closer()
+            if not self._fits(closer):
+                return
+            yield decoder.inject(closer)
+            budget.spent(in_reasoning=decoder.in_reasoning, sampled=len(decoder.output_ids))
+
+    async def _phases(self, constraint: Constraint, budget: int | None) -> Batches:
+        """Reasoning runs free, within its budget; then comes what must have a form."""
+        decoder = self._decoder
+        if decoder.in_reasoning:
+            async with aclosing(self._phase(None, reasoning_only=True)) as batches:
+                async for batch in batches:
+                    yield batch
+                    if not decoder.in_reasoning or (budget is not None and len(decoder.output_ids) >= budget):
+                        break
+                else:
+                    if self.finish == "length":
                         return
             if decoder.in_reasoning:
-                closer = self._model.tokenizer.encode(self._model.format.grammar.reasoning_close or "", added=True)
+                closer = self._closer()
                 if not self._fits(closer):
                     return
                 yield decoder.inject(closer)
-        batches = self._free() if constraint is None else self._constrained(constraint)
-        async with aclosing(batches):
+        async with aclosing(self._constrained(constraint)) as batches:
             async for batch in batches:
                 yield batch
+
+    def _closer(self) -> list[int]:
+        return self._model.tokenizer.encode(self._model.format.grammar.reasoning_close or "", added=True)
 
     async def _constrained(self, constraint: Constraint) -> Batches:
         """The rest of the turn, in the form it must have."""

@@ -19,7 +19,7 @@ from antiphon_parsers import (
     weigh,
 )
 from antiphon_tokenizers import ChatTemplate, ModelFiles, Renderer, Tokenizer, load_model_files
-from antiphon_turns import CallSegment, ReasoningSegment, ReplayPolicy, TextSegment
+from antiphon_turns import CallSegment, Keep, ReasoningSegment, ReplayPolicy, TextSegment
 from antiphon_turns.errors import ConfigError, UnknownModel
 
 DEFAULT_CONTEXT = 8192
@@ -35,6 +35,7 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
     reasoning_parser: str | None = None
     aliases: tuple[str, ...] = ()
     vendor_aliases: bool = True
+    replay: Keep | None = None
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,11 +143,12 @@ def _native(choice: ModelChoice, found: Recognition) -> tuple[str, Recognition]:
 def load_mock_model(choice: ModelChoice, template: str) -> Model:
     """The mock model: a borrowed tokenizer, the project's own template, every turn's reasoning kept."""
     files = load_model_files(choice.path)
-    named = resolve(choice.tool_call_parser or "qwen3_coder", choice.reasoning_parser or "qwen3")
+    named = adapt(resolve(choice.tool_call_parser or "qwen3_coder", choice.reasoning_parser or "qwen3"), template)
     # Whatever family it plays, its template frames turns as ChatML does.
     chatml = resolve("qwen3_coder", None).family
     markers = tuple(dict.fromkeys((*named.family.markers, *chatml.markers)))
-    family = msgspec.structs.replace(named.family, replay=ReplayPolicy(keep="all"), frame=chatml.frame, markers=markers)
+    replay = ReplayPolicy(keep=choice.replay or "all", fixed=choice.replay is not None)
+    family = msgspec.structs.replace(named.family, replay=replay, frame=chatml.frame, markers=markers)
     return Model(
         identify(choice, name=choice.name or "antiphon-mock", context_length=choice.context_length or 262_144),
         files=files,
@@ -163,7 +165,7 @@ def choose_format(choice: ModelChoice, files: ModelFiles, template: str) -> Reco
     model_format = resolve(tools or found.tool_parser, reasoning or found.reasoning_parser, declared=declared)
     open_questions = tuple(other for other in found.others if not (tools if other.kind == "tool" else reasoning))
     why = "named by the operator" if tools or reasoning else found.reason
-    return Recognition(model_format=adapt(model_format, template), why=why, others=open_questions)
+    return Recognition(model_format=adapt(model_format, template, replay=choice.replay), why=why, others=open_questions)
 
 
 def look_at(files: ModelFiles, template: str) -> Detection:

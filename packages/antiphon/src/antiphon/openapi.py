@@ -21,6 +21,8 @@ _TEXT: dict[str, str] = {
     "/v1/completions": "Legacy OpenAI Completions: text behind a raw prompt, streamed (`stream: true`) or whole.",
     "/v1/models/{model_id}": "One model; ids may contain slashes.",
     "/health": "200 when a turn could start now, else 503.",
+    "/antiphon/explain": "Why the cache missed: the latest requests of the same key, explained.",
+    "/metrics": "Metrics in the text form of Prometheus.",
     "/openapi.json": "This document.",
     "/": "Service name and model.",
     "/api/hello": "Connection probe of Claude Code.",
@@ -111,6 +113,11 @@ _BODIES: dict[str, dict[str, Any]] = {
 }
 
 _QUERIES: dict[str, dict[str, Any]] = {
+    "/antiphon/explain": {
+        "session": {"type": "string"},
+        "request_id": {"type": "string"},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 256},
+    },
     "/v1/models": {
         "limit": {"type": "integer", "minimum": 1, "maximum": 1000},
         "after_id": {"type": "string"},

@@ -27,13 +27,14 @@ from antiphon.cuts import CutCounts
 from antiphon.decode import TurnDecoder
 from antiphon.engines.base import Engine, Job
 from antiphon.generate import Generation
+from antiphon.metrics.meter import TurnMeter
+from antiphon.metrics.metrics import Ended, Held, Metrics
 from antiphon.model import Model
-from antiphon.prompts import Prompt, Prompts, request_size
+from antiphon.prompts import Prompt, PromptOptions, Prompts, conversation_key, request_size
 from antiphon.replay.ledger import Ledger
 from antiphon.replay.recall import Recall
 from antiphon.seals import Binding, Seals, TurnSealer
 from antiphon.serving_notes import ServingNotes
-from antiphon.stabilize import StabilizerRule
 from antiphon.tenant import ANYONE
 from antiphon.trace import TokenRecord, TokenTrace, finish_name
 from antiphon_turns import (
@@ -46,7 +47,6 @@ from antiphon_turns import (
     TurnEnd,
     TurnMetadata,
     TurnRequest,
-    UserMessage,
     ids,
 )
 from antiphon_turns.errors import ContextOverflow, WorkerUnavailable
@@ -69,7 +69,7 @@ class PipelineOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_turns: int = 0
     ledger_bytes: int = 256 << 20
     compared_bytes: int = 128 << 20
-    rules: tuple[StabilizerRule, ...] = ()
+    prompts: PromptOptions = PromptOptions()
     argument_streaming: ArgumentStreaming = "whole"
     cut_calls: CutCalls = "honest"
 
@@ -109,10 +109,11 @@ class Pipeline:
         self._cuts = CutCounts()
         self.ledger = Ledger(options.ledger_bytes)
         self._recall = Recall(model, self.ledger)
-        self._prompts = Prompts(model, options.rules, self._recall)
         self.watch = CacheWatch(model, worker=options.worker, max_bytes=options.compared_bytes)
+        self._prompts = Prompts(model, self._recall, options=options.prompts, held=self.watch.held)
         self.admission = Admission(options.max_turns)
         self.running = 0
+        self.metrics = Metrics(model.name, held=self._memories(), running=lambda: self.running)
 
     async def prepare(self, request: TurnRequest, *, tenant: str = ANYONE) -> Prepared:
         """Steps 2 to 5 and the room left. Raises RequestError."""
@@ -134,7 +135,7 @@ class Pipeline:
 
     async def count(self, request: TurnRequest, *, tenant: str = ANYONE) -> int:
         """How many tokens the prompt of this request has. Raises RequestError."""
-        return len((await self._off_loop(self._make, request, tenant, COUNTED_TOKENS)).ids)
+        return len((await self._off_loop(self._counted, request, tenant)).ids)
 
     async def _off_loop(self, make: Callable[..., T], request: TurnRequest, *rest: object) -> T:
         """Long prompts are rendered and encoded off the event loop."""
@@ -144,12 +145,19 @@ class Pipeline:
         return make(request, *rest)
 
     def _foreseen(self, request: TurnRequest, tenant: str) -> tuple[Prompt, Foresight]:
-        prompt = self._make(request, tenant, self.model.context_length)
-        key = conversation_key(prompt.request)
-        return prompt, self.watch.foresee(prompt.request, prompt.ids, conversation=key, tenant=tenant, restored=prompt.restored)
+        prompt = self._prompts.make(request, self.sealer(tenant), tenant=tenant, limit=self.model.context_length)
+        return prompt, self.watch.foresee(prompt.request, prompt.ids, tenant=tenant, restored=prompt.restored)
 
-    def _make(self, request: TurnRequest, tenant: str, limit: int) -> Prompt:
-        return self._prompts.make(request, self.sealer(tenant), tenant=tenant, limit=limit)
+    def _counted(self, request: TurnRequest, tenant: str) -> Prompt:
+        return self._prompts.make(request, self.sealer(tenant), tenant=tenant, limit=COUNTED_TOKENS, counting=True)
+
+    def _memories(self) -> dict[str, Callable[[], Held]]:
+        ledger, compared, runs = self.ledger, self.watch.sent, self.model.tokenizer.cache
+        return {
+            "ledger": lambda: Held(ledger.bytes, len(ledger)),
+            "compared": lambda: Held(compared.bytes, len(compared)),
+            "runs": lambda: Held(runs.bytes, len(runs)),
+        }
 
     def new_tag(self) -> str:
         """A fresh turn tag."""
@@ -188,6 +196,7 @@ class Pipeline:
         )
         generation = Generation(self.engine, model, request, job, decoder)
         notes = ServingNotes(since=prepared.since, clock=time.monotonic)
+        meter = self.metrics.start(request, since=prepared.since)
         gate = self._gate(request, argument_streaming or self._options.argument_streaming)
         ended: StopReason = "cancelled"
         self.running += 1
@@ -197,7 +206,8 @@ class Pipeline:
                 async for batch in batches:
                     if notes.open:
                         batch = [*notes.news(decoder, generation.queue_seconds), *batch]
-                    yield through(gate, batch)
+                        meter.queue_seconds = generation.queue_seconds
+                    yield meter.note(len(decoder.output_ids), through(gate, batch))
             last = decoder.finish(generation.finish)
             for anomaly in (*prompt.anomalies, *decoder.anomalies):
                 log.warning("%s: %s %.200r", request_id, anomaly.code, anomaly.detail)
@@ -206,7 +216,8 @@ class Pipeline:
             cut = bool(gate.cut_calls) or decoder.ended_in_call
             events = self._may_go_on(request, events) if cut else events
             self._cuts.count(conversation_key(request), cut=cut)
-            self._keep(prepared, decoder, ended, request_id)
+            meter.note(len(decoder.output_ids), events)
+            self._keep(prepared, decoder, ended, request_id, meter)
             yield events
         except Exception:
             ended = "error"
@@ -214,7 +225,7 @@ class Pipeline:
         finally:
             self.running -= 1
             if ended in ("cancelled", "error"):
-                self._keep(prepared, decoder, ended, request_id)
+                self._keep(prepared, decoder, ended, request_id, meter)
 
     def _gate(self, request: TurnRequest, streaming: ArgumentStreaming) -> CallGate:
         spent = self._cuts.spent(conversation_key(request))
@@ -233,7 +244,7 @@ class Pipeline:
             return events
         return [*events[:-1], msgspec.structs.replace(end, resumable=True)]
 
-    def _keep(self, prepared: Prepared, decoder: TurnDecoder, ended: StopReason, request_id: str) -> None:
+    def _keep(self, prepared: Prepared, decoder: TurnDecoder, ended: StopReason, request_id: str, meter: TurnMeter) -> None:
         """What the next prompt of the conversation needs of this turn, and the trace."""
         prompt = prepared.prompt
         record = decoder.record()
@@ -248,6 +259,7 @@ class Pipeline:
             cached_tokens=decoder.cached_tokens,
             request_id=request_id,
         )
+        self.metrics.end(meter, Ended(stop_reason=ended, usage=decoder.usage(), explanation=found, anomalies=prompt.anomalies))
         if found.causes:
             log.info(
                 "%s: %d tokens could have been cached, %s were: %s", request_id, found.expected_tokens, found.cached_tokens, found.sentence
@@ -275,9 +287,3 @@ def binding_of(model: Model) -> Binding:
 def through(gate: CallGate, events: list[Event]) -> list[Event]:
     """What of a batch may reach a wire."""
     return [kept for event in events for kept in gate.push(event)]
-
-
-def conversation_key(request: TurnRequest) -> str:
-    """Session and first user text: tells a session's side requests and sub-agents from its main line."""
-    first = next((message.text[:512] for message in request.messages if isinstance(message, UserMessage)), "")
-    return f"{request.session or ''}\n{first}"

@@ -1,17 +1,20 @@
 """Steps 2 to 5: from a turn request to the ids of its prompt."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
+from antiphon.cold_reasoning import ColdCuts, cut_at_last_user, is_cold
+from antiphon.effort_pins import EffortPins
 from antiphon.inline_reasoning import with_inline_reasoning
 from antiphon.model import Model
 from antiphon.replay.recall import Recall
 from antiphon.seals import TurnSealer
 from antiphon.stabilize import StabilizerRule, stabilize
 from antiphon_tokenizers import check_size, pack
-from antiphon_turns import Anomaly, TurnRequest
+from antiphon_turns import Anomaly, TurnRequest, UserMessage
+from antiphon_turns.effort import named
 from antiphon_turns.errors import ContextOverflow, InvalidRequest
 
 
@@ -27,21 +30,58 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     restored: tuple[int, ...] = ()
 
 
+Held = Callable[[TurnRequest, Sequence[int], str], int]
+
+
+class PromptOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operator chose. `pin_effort`: an effort at the head of the prompt stays what it was first. `drop_cold_reasoning`: old
+    reasoning leaves a prompt whose cache is gone anyway."""
+
+    rules: tuple[StabilizerRule, ...] = ()
+    pin_effort: bool = False
+    drop_cold_reasoning: bool = False
+
+
 class Prompts:
-    """Makes prompts for one model. Safe to call from several threads."""
+    """Makes prompts for one model. `held` says how many tokens of a prompt a cache may hold. Safe to call from several threads."""
 
-    def __init__(self, model: Model, rules: Sequence[StabilizerRule], recall: Recall) -> None:
+    def __init__(
+        self, model: Model, recall: Recall, *, options: PromptOptions, held: Callable[[TurnRequest, Sequence[int], str], int]
+    ) -> None:
         self._model = model
-        self._rules = rules
         self._recall = recall
+        self._options = options
+        self._held = held
+        self._pins = EffortPins(hold=options.pin_effort)
+        self._cuts = ColdCuts()
 
-    def make(self, request: TurnRequest, sealer: TurnSealer | None, *, tenant: str, limit: int) -> Prompt:
-        """The prompt of at most `limit` tokens. Raises RequestError."""
+    def make(self, request: TurnRequest, sealer: TurnSealer | None, *, tenant: str, limit: int, counting: bool = False) -> Prompt:
+        """The prompt of at most `limit` tokens. `counting`: no turn follows, and nothing is remembered. Raises RequestError."""
         model = self._model
         check_size(request, model.tokenizer, limit=limit)
         if request.prompt is not None:
             return self._raw_prompt(request, request.prompt, limit)
-        stable, acted = stabilize(with_inline_reasoning(request, model.format.grammar.reasoning), self._rules)
+        stable, acted = stabilize(with_inline_reasoning(request, model.format.grammar.reasoning), self._options.rules)
+        stable = named(stable, model.family.switches, reasons=model.format.grammar.reasoning is not None)
+        key = tenant, conversation_key(stable)
+        stable = self._cuts.applied(key, self._pinned(stable, key, counting=counting))
+        prompt = self._rendered(stable, acted, sealer, tenant=tenant, limit=limit)
+        tried = cut_at_last_user(stable) if self._options.drop_cold_reasoning and not counting else None
+        if tried is None:
+            return prompt
+        shorter = self._rendered(tried, acted, sealer, tenant=tenant, limit=limit)
+        if not is_cold(held=self._held(stable, prompt.ids, tenant), kept=prompt.ids, dropped=shorter.ids):
+            return prompt
+        self._cuts.remember(key, tried)
+        return shorter
+
+    def _pinned(self, request: TurnRequest, key: tuple[str, str], *, counting: bool) -> TurnRequest:
+        pinned = self._pins.pin(key, request.thinking, self._model.family.switches, remember=not counting)
+        ignored = (*request.ignored, "effort") if pinned.held else request.ignored
+        return msgspec.structs.replace(request, thinking=pinned.thinking, ignored=ignored)
+
+    def _rendered(self, stable: TurnRequest, acted: tuple[str, ...], sealer: TurnSealer | None, *, tenant: str, limit: int) -> Prompt:
+        model = self._model
         recalled = self._recall.find(stable, sealer, tenant=tenant)
         rendered = model.renderer.render(stable, recalled.records)
         return Prompt(
@@ -76,3 +116,9 @@ def request_size(request: TurnRequest) -> int:
         else:
             size += sum(len(getattr(segment, "text", "")) + len(getattr(segment, "arguments", "")) for segment in segments)
     return size
+
+
+def conversation_key(request: TurnRequest) -> str:
+    """Session and first user text: tells a session's side requests and sub-agents from its main line."""
+    first = next((message.text[:512] for message in request.messages if isinstance(message, UserMessage)), "")
+    return f"{request.session or ''}\n{first}"

@@ -27,8 +27,9 @@ from antiphon.engines.embedded import EmbeddedEngine
 from antiphon.engines.mock import MockEngine, MockOptions, load_script
 from antiphon.model import Model, ModelChoice, load_mock_model, load_model
 from antiphon.pipeline import Pipeline, PipelineOptions
+from antiphon.prompts import PromptOptions
 from antiphon.responses import Responses
-from antiphon.stabilize import ANTHROPIC_PREAMBLE
+from antiphon.stabilizer_rules import rules_of
 from antiphon.state import open_seals, open_store
 from antiphon.trace import TokenTrace
 from antiphon_turns.errors import ConfigError
@@ -224,7 +225,11 @@ def options_of(settings: Settings) -> PipelineOptions:
         max_turns=settings.max_turns,
         ledger_bytes=settings.ledger_bytes,
         compared_bytes=settings.compared_bytes,
-        rules=(ANTHROPIC_PREAMBLE,) if settings.strip_anthropic_preamble else (),
+        prompts=PromptOptions(
+            rules=rules_of(strip_anthropic_preamble=settings.strip_anthropic_preamble, file=settings.stabilizer_rules),
+            pin_effort=settings.pin_effort,
+            drop_cold_reasoning=settings.drop_cold_reasoning,
+        ),
         argument_streaming=settings.argument_streaming,
         cut_calls=settings.cut_calls,
     )
@@ -241,6 +246,7 @@ def build(settings: Settings) -> tuple[Model, Engine]:
         reasoning_parser=settings.reasoning_parser,
         aliases=tuple(settings.aliases),
         vendor_aliases=settings.vendor_aliases,
+        replay=None if settings.replay == "family" else settings.replay,
     )
     if not choice.path.exists():
         raise ConfigError(f"{choice.path} does not exist; --model-path takes a .gguf file, or a folder with tokenizer.json")

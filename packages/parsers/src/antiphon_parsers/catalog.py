@@ -8,6 +8,7 @@ from antiphon_parsers.families.parts import CHATML as USUAL_FRAME
 from antiphon_parsers.families.parts import ReasoningPart, ToolPart
 from antiphon_parsers.registry import REASONING_PARTS, TOOL_PARTS, spellings
 from antiphon_turns import DetectionRule
+from antiphon_turns.effort import LEVELS
 
 
 class FormatRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +47,9 @@ def _tool_row(part: ToolPart) -> FormatRow:
 
 
 def _reasoning_row(part: ReasoningPart) -> FormatRow:
-    more = ", ".join(f"all with {switch.variable}={str(switch.value).lower()}" for switch in part.replay_switches)
+    kept = [f"all with {switch.variable}={str(switch.value).lower()}" for switch in part.replay_switches]
+    without = [f"{part.replay.without_tools.replace('_', ' ')} without tools"] if part.replay.without_tools else []
+    more = ", ".join([*kept, *without])
     return FormatRow(
         kind="reasoning",
         name=part.name,
@@ -63,7 +66,9 @@ def _thinking(part: ReasoningPart) -> str:
     """How a client's choice reaches the template: the variables that are true or false, or their two values."""
     on, off = part.switches.thinking_on, part.switches.thinking_off
     named = [key if (value, off.get(key)) == (True, False) else f"{key}={value}/{off.get(key)}" for key, value in on.items()]
-    return ", ".join(named) or ("effort only" if "reasoning_effort" in part.switches.allowed else "none")
+    levels = [level for level in LEVELS if level in part.switches.effort]
+    efforts = [f"effort {'/'.join(levels)}"] if levels else []
+    return ", ".join([*named, *efforts]) or "none"
 
 
 def evidence(rules: tuple[DetectionRule, ...]) -> str:

@@ -7,7 +7,7 @@ import msgspec
 
 from antiphon_parsers.families.hf import Declared
 from antiphon_parsers.registry import REASONING_PARTS, TOOL_PARTS, ModelFormat
-from antiphon_turns import DetectionRule, ReplayPolicy
+from antiphon_turns import DetectionRule, Keep, TemplateSwitches
 
 NEAR = 0.1
 """A family whose confidence is at most this far from the best one's would fit as well."""
@@ -52,17 +52,36 @@ def detect(template: str, added_tokens: Collection[str], architectures: Sequence
     )
 
 
-def adapt(model: ModelFormat, template: str) -> ModelFormat:
+def adapt(model: ModelFormat, template: str, *, replay: Keep | None = None) -> ModelFormat:
     """The format for one chat template: where the template has a variable that keeps the reasoning of past turns, it
-    is set for every request and the replay policy follows it."""
-    part = REASONING_PARTS.get(model.names[1] or "")
+    is set for every request and the replay policy follows it; efforts that the template does not read are none. `replay` is the
+    operator's own policy: requests may narrow it, not widen it."""
+    family, part = model.family, REASONING_PARTS.get(model.names[1] or "")
+    switches, policy = _known_efforts(family.switches, template), family.replay
     for switch in part.replay_switches if part else ():
         if switch.variable in template:
-            family = model.family
-            switches = msgspec.structs.replace(family.switches, agent={**family.switches.agent, switch.variable: switch.value})
-            family = msgspec.structs.replace(family, switches=switches, replay=ReplayPolicy(keep=switch.keep))
-            return msgspec.structs.replace(model, family=family)
-    return model
+            kept = switch.variable, switch.value
+            switches = msgspec.structs.replace(switches, agent={**switches.agent, switch.variable: switch.value})
+            policy = msgspec.structs.replace(policy, keep=switch.keep, switch=kept, switched_off=policy.keep, without_tools=None)
+            break
+    if replay is not None:
+        if policy.switch is not None:
+            variable, keeps = policy.switch
+            switches = msgspec.structs.replace(switches, agent={**switches.agent, variable: keeps if replay == "all" else not keeps})
+        policy = msgspec.structs.replace(policy, keep=replay, without_tools=None, fixed=True)
+    family = msgspec.structs.replace(family, switches=switches, replay=policy)
+    return msgspec.structs.replace(model, family=family)
+
+
+def _known_efforts(switches: TemplateSwitches, template: str) -> TemplateSwitches:
+    """Models of one family differ in their levels; without a template to look at, all are taken for known."""
+    if not template:
+        return switches
+    known = {level: told for level, told in switches.effort.items() if all(name in template for name in told)}
+    if not any(known.values()):
+        known = {}
+    budget = switches.budget if switches.budget and switches.budget in template else None
+    return msgspec.structs.replace(switches, effort=known, effort_at_head=switches.effort_at_head and bool(known), budget=budget)
 
 
 class Holding(msgspec.Struct, frozen=True):

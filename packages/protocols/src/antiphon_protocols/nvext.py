@@ -19,6 +19,7 @@ ReasoningFields = Literal["reasoning_content", "both"]
 
 PRIORITY_HEADER = "x-dynamo-request-priority"
 STRICT_PRIORITY_HEADER = "x-dynamo-request-strict-priority"
+BUDGET_FIELD = "nvext.max_thinking_tokens"
 FIELDS_HEADER = "x-antiphon-extra-fields"
 _FIELDS = {"worker": "worker", "worker_id": "worker", "timing": "timing", "cached_tokens": "cached_tokens", "session": "session"}
 
@@ -36,13 +37,14 @@ class WireHints(msgspec.Struct, frozen=True):
 class Nvext(msgspec.Struct, frozen=True):
     """The part of `nvext` that is read. `dispatch` asks for typed dispatch events on Chat; `argument_streaming` and
     `reasoning_fields` (Chat) override the server's settings for this request; `extra_fields` names what the answer shall tell of
-    how it was served."""
+    how it was served; `max_thinking_tokens` is a thinking budget for surfaces, or clients, that have no field of their own for it."""
 
     agent_hints: WireHints | None = None
     dispatch: list[Dispatch] | None = None
     argument_streaming: ArgumentStreaming | None = None
     reasoning_fields: ReasoningFields | None = None
     extra_fields: list[str] | None = None
+    max_thinking_tokens: int | None = None
 
 
 def agent_hints(nvext: Nvext | None, headers: Mapping[str, str]) -> AgentHints:

@@ -7,37 +7,88 @@ from msgspec import structs
 from antiphon_turns import (
     AssistantMessage,
     CallSegment,
+    Keep,
     Message,
     ReasoningSegment,
     ReplayPolicy,
+    ReplayWish,
     Segment,
     TextSegment,
     ToolMessage,
+    TurnRequest,
     TurnWriter,
     UserMessage,
 )
 
 
-def replayed(messages: Sequence[Message], policy: ReplayPolicy) -> list[tuple[Segment, ...]]:
-    """The segments each message brings into the prompt; () for all that are not assistant turns."""
-    since = kept_since(messages, policy)
+def replayed(messages: Sequence[Message], since: int) -> list[tuple[Segment, ...]]:
+    """The segments each message brings into the prompt; () for all that are not assistant turns. Turns behind index `since` keep
+    their reasoning."""
     return [
         () if not isinstance(message, AssistantMessage) else message.segments if index > since else _without_reasoning(message)
         for index, message in enumerate(messages)
     ]
 
 
-def kept_since(messages: Sequence[Message], policy: ReplayPolicy) -> int:
-    """Turns behind this index keep their reasoning, and what the prompt opened them with."""
-    if policy.keep == "all":
+def policy_of(request: TurnRequest, policy: ReplayPolicy) -> ReplayPolicy:
+    """The family's policy for this request: by whether it offers tools, and by the template variable that switches it, where the client
+    sets that."""
+    offers = bool(request.tools) and request.tool_choice.mode != "none"
+    keep = policy.without_tools if policy.without_tools is not None and not offers else policy.keep
+    variable, value = policy.switch or ("", None)
+    if variable in request.template_kwargs:
+        keep = "all" if request.template_kwargs[variable] == value else policy.switched_off or keep
+    if policy.fixed:
+        keep = max(keep, policy.keep, key=_STRICTNESS.index)
+    return structs.replace(policy, keep=keep)
+
+
+# Orders policies where two meet; the three in the middle differ in kind, not in degree.
+_STRICTNESS: tuple[Keep, ...] = ("all", "after_last_final", "after_last_plain_assistant", "after_last_user", "none")
+
+
+def kept_since(messages: Sequence[Message], policy: ReplayPolicy, wish: ReplayWish) -> int:
+    """Turns behind this index keep their reasoning, and what the prompt opened them with. A wish for less is granted always, one for
+    more unless the policy is fixed or the model never saw past reasoning."""
+    since = _since(messages, policy.keep)
+    if wish.turns is None:
+        wished = since
+    elif wish.turns == "all":
+        wished = -1
+    elif wish.turns == "current":
+        wished = max(since, _since(messages, "after_last_user"))
+    else:
+        wished = _before_turns(messages, wish.turns)
+    if policy.fixed or policy.keep == "none":
+        wished = max(since, wished)
+    return max(wished, min(wish.cold_before, len(messages)) - 1)
+
+
+def _before_turns(messages: Sequence[Message], count: int) -> int:
+    """The user message before the last `count` turns that reasoned."""
+    reasoned = False
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if isinstance(message, AssistantMessage):
+            reasoned = reasoned or any(isinstance(segment, ReasoningSegment) for segment in message.segments)
+        elif isinstance(message, UserMessage) and reasoned:
+            count -= 1
+            reasoned = False
+            if count <= 0:
+                return index
+    return -1
+
+
+def _since(messages: Sequence[Message], keep: Keep) -> int:
+    if keep == "all":
         return -1
-    if policy.keep == "none":
+    if keep == "none":
         return len(messages)
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
-        if policy.keep == "after_last_user":
+        if keep == "after_last_user":
             ends = isinstance(message, UserMessage)
-        elif policy.keep == "after_last_plain_assistant":
+        elif keep == "after_last_plain_assistant":
             ends = isinstance(message, AssistantMessage) and not any(isinstance(s, CallSegment) for s in message.segments)
         else:
             ends = isinstance(message, AssistantMessage) and isinstance((message.segments or (None,))[-1], TextSegment)

@@ -9,7 +9,7 @@ import msgspec
 
 from antiphon_tokenizers.escape import Markers, StandIns, client_strings, escape_message, escape_tool, template_tool
 from antiphon_tokenizers.frames import probe_frames
-from antiphon_tokenizers.history import calls_before, kept_since, replayed, with_native_ids
+from antiphon_tokenizers.history import calls_before, kept_since, policy_of, replayed, with_native_ids
 from antiphon_tokenizers.jsontext import FixedObject
 from antiphon_tokenizers.messages import natural_turn, template_messages
 from antiphon_tokenizers.normalise import Entry, in_call_order, is_answered
@@ -32,6 +32,7 @@ from antiphon_turns import (
     TurnWriter,
     UserMessage,
 )
+from antiphon_turns.effort import thinking_variables
 from antiphon_turns.errors import InvalidRequest
 from antiphon_turns.replay import TurnRecord
 
@@ -92,7 +93,8 @@ class Renderer:
         history = messages if prefill is None else messages[:-1]
         seam = stand_ins.reserve() if any(isinstance(message, AssistantMessage) for message in history) else ""
         slots = Slots(stand_ins.reserve() if restored else "")
-        past = _Past(history, native, tool_list, seam, restored, slots, stand_ins.unescape)
+        since = kept_since(history, policy_of(request, self._family.replay), request.replay)
+        past = _Past(history, native, tool_list, seam, restored, slots, stand_ins.unescape, since)
         spliced, anomalies = self._conversation(past, variables, stand_ins)
         text, start = self._open(spliced, anomalies)
         opening = text[start:]
@@ -124,20 +126,19 @@ class Renderer:
                 else:
                     yield from (stand_ins.unescape(run) for run in (part.split(past.seam) if past.seam else (part,)) if run)
 
-    def _variables(self, request: TurnRequest, stand_ins: StandIns, *, thinking: str | None = None) -> dict[str, Any]:
+    def _variables(self, request: TurnRequest, stand_ins: StandIns, *, off: bool = False) -> dict[str, Any]:
+        """What the template is told. `off`: whatever the client says, the turn shall not think."""
         switches = self._family.switches
         refused = sorted(set(request.template_kwargs) - switches.allowed)
         if refused:
             allowed = ", ".join(sorted(switches.allowed)) or "none"
             message = f"chat_template_kwargs that are not open to clients here: {', '.join(refused)} (open: {allowed})"
             raise InvalidRequest(message, param="chat_template_kwargs")
-        modes = {"on": switches.thinking_on, "off": switches.thinking_off, "default": {}}
         if _deeper_than(_VARIABLE_DEPTH, request.template_kwargs):
             raise InvalidRequest("chat_template_kwargs: nested too deeply", param="chat_template_kwargs")
         client = stand_ins.escape_whole(request.template_kwargs)
-        if thinking is not None:
-            return {**switches.agent, **client, **modes[thinking]}
-        return {**switches.agent, **modes[request.thinking.mode], **client}
+        told = thinking_variables(request.thinking, switches)
+        return {**switches.agent, **told, **client, **(switches.thinking_off if off else {})}
 
     def _tool_forms(self, tools: tuple[Tool, ...], stand_ins: StandIns) -> tuple[list[FixedObject] | None, str | None]:
         """(tools for the template, tools as system text): at most one of the two."""
@@ -156,7 +157,7 @@ class Renderer:
 
     def _conversation(self, past: "_Past", variables: dict[str, Any], stand_ins: StandIns) -> tuple[Spliced, list[Anomaly]]:
         """The rendered history with the generation prompt, past turns in the writer's text."""
-        segments = replayed(past.messages, self._family.replay)
+        segments = replayed(past.messages, past.since)
         turns = [index for index, message in enumerate(past.messages) if isinstance(message, AssistantMessage)]
         mark = stand_ins.reserve() if turns else ""
         slots = {
@@ -165,11 +166,10 @@ class Renderer:
             if self._frames.has_slot(segments[index], answered=is_answered(past.messages, index))
         }
         lead = self._no_reasoning(variables) if turns else ""
-        since = kept_since(past.messages, self._family.replay)
         numbers = calls_before(past.messages)
         written = {}
         for index, slot in slots.items():
-            kept = index > since
+            kept = index > past.since
             turn = past.restored.get(index)
             if turn is not None and not kept:
                 turn = without_reasoning(turn, _segments(past.messages[index]))
@@ -258,7 +258,7 @@ class Renderer:
         own "no reasoning" opening, whatever the thinking mode."""
         if not self._family.switches.thinking_off or any(isinstance(s, ReasoningSegment) for s in prefill.segments):
             return ""
-        variables = self._variables(request, stand_ins, thinking="off")
+        variables = self._variables(request, stand_ins, off=True)
         spliced, anomalies = self._conversation(past, variables, stand_ins)
         text, start = self._open(spliced, anomalies)
         return self._unthinking(text[start:], "")
@@ -298,7 +298,7 @@ class Renderer:
         call = CallSegment("qztool", '{"qzkey": "qzvalue"}', "callqzid1")
         said: list[Message] = [UserMessage("qzuser1")]
         said += [AssistantMessage((call,)), ToolMessage("callqzid1", "qzresult")] if behind_result else []
-        past = _Past(said, None, None, "", {}, Slots(""), str)
+        past = _Past(said, None, None, "", {}, Slots(""), str, -1)
         try:
             text = self._render(past, [_segments(message) for message in said], {}, variables)
         except InvalidRequest:
@@ -315,7 +315,8 @@ class Renderer:
 
 class _Past(msgspec.Struct, frozen=True):
     """What stands before the turn that is asked for, escaped. At most one of `tools` and `tool_list` is set. `seam` is the
-    character that is put where past turns begin. `restored`: by message index, the turns whose sampled ids are known."""
+    character that is put where past turns begin. `restored`: by message index, the turns whose sampled ids are known. Turns behind
+    message `since` keep their reasoning."""
 
     messages: list[Message]
     tools: list[FixedObject] | None
@@ -324,6 +325,7 @@ class _Past(msgspec.Struct, frozen=True):
     restored: dict[int, Restored]
     slots: Slots
     unescape: Callable[[str], str]
+    since: int
 
 
 def _segments(message: Message) -> tuple[Segment, ...]:

@@ -21,7 +21,7 @@ from antiphon_turns.events import (
     Usage,
     UsageUpdate,
 )
-from antiphon_turns.family import DetectionRule, Family, Frame, Opening, ReplayPolicy, TemplateSwitches, TurnWriter
+from antiphon_turns.family import DetectionRule, Family, Frame, Keep, Opening, ReplayPolicy, TemplateSwitches, TurnWriter
 from antiphon_turns.gate import ArgumentStreaming, CallGate, CutCalls
 from antiphon_turns.hints import AgentHints
 from antiphon_turns.outcome import stop_reason
@@ -59,6 +59,7 @@ __all__ = [
     "FinishReason",
     "Frame",
     "FreeformGrammar",
+    "Keep",
     "Message",
     "Opening",
     "OrderChecker",

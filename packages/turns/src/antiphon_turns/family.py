@@ -35,21 +35,38 @@ class Opening(msgspec.Struct, frozen=True):
     text: str = ""
 
 
+Keep = Literal["none", "after_last_user", "after_last_plain_assistant", "after_last_final", "all"]
+
+
 class ReplayPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Which past turns keep their reasoning in the next prompt (grammars facts, section 4), and what the others have in
-    its place."""
+    its place (`empty_block`). `without_tools`: the policy for requests that offer no tools, where it is another one. `switch`: the
+    template variable, and its value, with which the template itself keeps all; a request that sets it to another value gets `switched_off`.
+    `fixed`: a request may have less reasoning in its prompt than this, never more; so it always is with "none", which models have
+    that never saw any."""
 
-    keep: Literal["none", "after_last_user", "after_last_plain_assistant", "after_last_final", "all"] = "after_last_user"
+    keep: Keep = "after_last_user"
     empty_block: str = ""
+    without_tools: Keep | None = None
+    switch: tuple[str, bool] | None = None
+    switched_off: Keep | None = None
+    fixed: bool = False
 
 
 class TemplateSwitches(msgspec.Struct, frozen=True, kw_only=True):
     """Chat template variables. `agent` are set for every request; `thinking_on` / `thinking_off` when the client
-    decides; `allowed` names those a client may set through chat_template_kwargs."""
+    decides, `thinking_adaptive` (else `thinking_on`) when it leaves that to the model; `allowed` names those a client may set through
+    chat_template_kwargs. `effort`: for each level the model knows what says so ("none" where that is how thinking is turned off);
+    `effort_at_head`: the prompt begins with it, so another level is another prompt. `budget`: the variable that takes a thinking
+    budget in tokens."""
 
     agent: dict[str, Any] = {}
     thinking_on: dict[str, Any] = {}
     thinking_off: dict[str, Any] = {}
+    thinking_adaptive: dict[str, Any] = {}
+    effort: dict[str, dict[str, Any]] = {}
+    effort_at_head: bool = False
+    budget: str | None = None
     allowed: frozenset[str] = frozenset()
 
 

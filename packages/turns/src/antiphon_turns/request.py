@@ -50,9 +50,10 @@ class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Thinking(msgspec.Struct, frozen=True, kw_only=True):
-    """default: what the template does unasked. `budget_tokens` and `effort` are the client's wishes."""
+    """default: what the template does unasked; adaptive: the model may decide for itself. `budget_tokens` and `effort` (a level of
+    `antiphon_turns.effort.LEVELS`, or a word that only one family knows) are the client's wishes."""
 
-    mode: Literal["on", "off", "default"] = "default"
+    mode: Literal["on", "off", "adaptive", "default"] = "default"
     effort: str | None = None
     budget_tokens: int | None = None
 
@@ -66,10 +67,12 @@ class OutputFormat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayWish(msgspec.Struct, frozen=True, kw_only=True):
-    """How much past reasoning the client wants in the prompt: None = what the family's policy says, "all", or that of the
-    last N assistant turns. Data for the replay policy."""
+    """How much past reasoning is wanted in the prompt. `turns`: None = what the family's policy says, "all", "current" = that of the
+    running turn alone, or that of the last N turns that reasoned (a turn reaches from one user message to the next). `cold_before`:
+    whatever else holds, messages before this index bring none."""
 
-    turns: int | Literal["all"] | None = None
+    turns: int | Literal["all", "current"] | None = None
+    cold_before: int = 0
 
 
 class Sampling(msgspec.Struct, frozen=True, kw_only=True):

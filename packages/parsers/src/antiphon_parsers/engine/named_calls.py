@@ -36,8 +36,8 @@ class NamedCalls(msgspec.Struct, frozen=True, kw_only=True):
 
     `header` is a pattern with the groups `name` and, where only a declared tool makes it a call, `known`; `growing` matches
     every beginning of one. `read_name` makes the tool's name of what stands there. `separators` are the markers inside
-    headers, `strays` those that mean nothing in text; `type_word` may stand before the name, with a separator behind it. The
-    closer is "" where the object ends the call; `fence` may stand before it. A body that begins with a bracket is read as `listed`.
+    headers, `strays` those that mean nothing in text. The closer is "" where the object ends the call; `fence` may stand
+    before it. A body that begins with a bracket is read as `listed`.
     """
 
     opener: str
@@ -49,7 +49,6 @@ class NamedCalls(msgspec.Struct, frozen=True, kw_only=True):
     separators: tuple[str, ...] = ()
     fence: tuple[str, ...] = ()
     strays: tuple[str, ...] = ()
-    type_word: str = ""
     read_name: Callable[[str, ToolTable], str] = plain_name
     listed: JsonCalls | None = None
     line_start_in_reasoning: bool = False
@@ -122,11 +121,12 @@ class Header(State):
     def finish(self, cursor: Cursor, out: Emitter) -> bool:
         text = cursor.text[cursor.at + self._mention.size :]
         opener = text.find(self._syntax.opener)
-        found = self._pattern.fullmatch(text[opener + len(self._syntax.opener) :] if opener >= 0 else text)
-        name = self._name(found) if found and self._has_separator(text) else None
-        # A name is whole when something stands behind it, and a turn cut behind the type word has not named its call yet.
-        is_whole = found is not None and max(found.end(group) for group in found.groupdict()) < found.end()
-        return cut_attempt(self._mention, name if is_whole and name != self._syntax.type_word else None, cursor, out)
+        header = text[opener + len(self._syntax.opener) :] if opener >= 0 else text
+        name = self._name_in(header) if self._has_separator(header) else None
+        # A declared name that something stands behind is whole; any other may be the beginning of one, or another word.
+        ended = header.endswith(self._syntax.separators) or self._name_in(header[:-1]) == name
+        is_whole = ended and name is not None and self._mention.tools.knows(name)
+        return cut_attempt(self._mention, name if is_whole else None, cursor, out)
 
     def _undecided(self, cursor: Cursor, out: Emitter) -> State | None:
         """Nothing stands behind the marker yet. At the end of the turn, a sentence may only have named it."""
@@ -145,8 +145,7 @@ class Header(State):
             cursor.at = end.start
             out.anomaly("stray_marker", end.literal)
             return Header(self._syntax, Mention(self._mention.prose, end.literal, 0, line_start=True))
-        found = self._pattern.fullmatch(text)
-        name = self._name(found) if found else None
+        name = self._name_in(text)
         begins = end.literal in ("{", '"{') or end.literal == self._syntax.closer
         if name is None or not begins:
             # Behind a section's marker the opener is looked at once more, by itself.
@@ -162,8 +161,11 @@ class Header(State):
     def _has_separator(self, text: str) -> bool:
         return any(marker in text for marker in self._syntax.separators)
 
-    def _name(self, found: re.Match[str]) -> str | None:
-        """The tool's name, when it may be one."""
+    def _name_in(self, header: str) -> str | None:
+        """The tool's name in a header, when it may be one."""
+        found = self._pattern.fullmatch(header)
+        if found is None:
+            return None
         groups = found.groupdict()
         known = groups.get("known")
         name = self._syntax.read_name(known or groups["name"], self._mention.tools)

@@ -20,7 +20,6 @@ SYNTAX = NamedCalls(
     header=rf"(?=[^{{]*{re.escape(SEPARATOR)})\s*+(?:function{SEPARATOR}\s*+)?(?P<name>{_NAME})\s*+(?:{SEPARATOR}\s*+)?(?:```(?:json)?\s*+)?",
     growing=rf"\s*+(?:{_NAME})?\s*+(?:<[^\s>]*>?\s*+(?:{_NAME})?\s*+(?:<[^\s>]*>?\s*+)?`{{0,3}}(?:j|js|jso|json)?\s*+)?",
     separators=(SEPARATOR,),
-    type_word="function",
     strays=(SEPARATOR,),
     fence=("```",),
     closer=CALL_END,

@@ -3,9 +3,11 @@ whether they are text or JSON, all calls of a turn in one block."""
 
 from collections.abc import Sequence
 
+import msgspec
+
 from antiphon_parsers.arguments import pairs, string_value
 from antiphon_parsers.engine.invoke_calls import InvokeCalls
-from antiphon_parsers.families.parts import ReasoningPart, ToolPart, offer
+from antiphon_parsers.families.parts import ReasoningPart, ToolPart, levels, offer
 from antiphon_parsers.forcing.forms import CallFormat, TagArguments
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
@@ -153,20 +155,23 @@ _SWITCHES = TemplateSwitches(
     thinking_off={"thinking": False, "enable_thinking": False},
     allowed=frozenset(("thinking", "enable_thinking", "drop_thinking", "reasoning_effort")),
 )
+# The prompt begins with it, before the system text.
+_EFFORT_SWITCHES = msgspec.structs.replace(_SWITCHES, effort=levels("reasoning_effort", "low", "high", "max"), effort_at_head=True)
 
 
-def _reasoning(name: str, tools: ToolPart, replay: ReplayPolicy) -> ReasoningPart:
+def _reasoning(name: str, tools: ToolPart, replay: ReplayPolicy, switches: TemplateSwitches) -> ReasoningPart:
     return ReasoningPart(
         name=name,
         markers=ReasoningMarkers("<think>", "</think>", lead=0, tail=0, behind=0),
         replay=replay,
-        switches=_SWITCHES,
+        switches=switches,
         detection=tools.detection,
         source=tools.source,
     )
 
 
-V32_REASONING = _reasoning("deepseek_v3_2", V32, ReplayPolicy(keep="after_last_user", empty_block="</think>"))
+V32_REASONING = _reasoning("deepseek_v3_2", V32, ReplayPolicy(keep="after_last_user", empty_block="</think>"), _SWITCHES)
 # With tools in the request these models are trained to see all their reasoning.
-V4_REASONING = _reasoning("deepseek_v4", V4, ReplayPolicy(keep="all", empty_block="</think>"))
-V41_REASONING = _reasoning("deepseek_v41", V41, ReplayPolicy(keep="all", empty_block="</think>"))
+_V4_REPLAY = ReplayPolicy(keep="all", empty_block="</think>", without_tools="after_last_user", switch=("drop_thinking", False))
+V4_REASONING = _reasoning("deepseek_v4", V4, _V4_REPLAY, _EFFORT_SWITCHES)
+V41_REASONING = _reasoning("deepseek_v41", V41, _V4_REPLAY, _EFFORT_SWITCHES)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from antiphon_parsers.arguments import pairs, string_value
 from antiphon_parsers.engine.pair_calls import PairCalls
-from antiphon_parsers.families.parts import RESULT_MARKERS, UNTYPED, ReasoningPart, ReplaySwitch, ToolPart, offer
+from antiphon_parsers.families.parts import RESULT_MARKERS, UNTYPED, ReasoningPart, ReplaySwitch, ToolPart, levels, offer
 from antiphon_parsers.forcing.forms import CallFormat, TagArguments
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
@@ -98,6 +98,9 @@ GLM45 = ToolPart(
 _SWITCHES = TemplateSwitches(
     thinking_on={"enable_thinking": True},
     thinking_off={"enable_thinking": False},
+    # From GLM-5.2 on, as a header of the prompt.
+    effort=levels("reasoning_effort", "low", "high", "max"),
+    effort_at_head=True,
     allowed=frozenset(("enable_thinking", "clear_thinking", "reasoning_effort")),
 )
 GLM47_REASONING = ReasoningPart(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from antiphon_parsers.arguments import as_object, json_text, tool_lines
 from antiphon_parsers.engine.message_calls import MessageCalls
-from antiphon_parsers.families.parts import MessageFormat, ReasoningPart, ToolPart
+from antiphon_parsers.families.parts import MessageFormat, ReasoningPart, ToolPart, levels
 from antiphon_parsers.forcing.forms import CallFormat
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import (
@@ -97,7 +97,12 @@ REASONING = ReasoningPart(
     name="gpt_oss",
     markers=ReasoningMarkers(opener="", closer=END, lead=0, tail=0, behind=0, then=HEADER),
     replay=ReplayPolicy(keep="after_last_final"),
-    switches=TemplateSwitches(allowed=frozenset(("reasoning_effort", "builtin_tools", "model_identity"))),
+    # Part of the system message; thinking has no off.
+    switches=TemplateSwitches(
+        effort=levels("reasoning_effort", "low", "medium", "high"),
+        effort_at_head=True,
+        allowed=frozenset(("reasoning_effort", "builtin_tools", "model_identity")),
+    ),
     messages=MESSAGES,
     detection=_RULES,
     source="the harmony response format as published for gpt-oss",

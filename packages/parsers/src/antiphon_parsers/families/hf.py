@@ -81,7 +81,7 @@ def _reasoning_part(markers: ReasoningMarkers, messages: MessageFormat | None, t
     return ReasoningPart(
         name=NAME,
         markers=markers,
-        replay=ReplayPolicy(keep="all") if kept else ReplayPolicy(keep="after_last_user"),
+        replay=_switched(kept[0]) if kept else ReplayPolicy(),
         switches=TemplateSwitches(
             agent={item.variable: item.value for item in kept[:1]},
             thinking_on={switch: True} if switch else {},
@@ -91,6 +91,10 @@ def _reasoning_part(markers: ReasoningMarkers, messages: MessageFormat | None, t
         messages=messages,
         source=SOURCE,
     )
+
+
+def _switched(switch: ReplaySwitch) -> ReplayPolicy:
+    return ReplayPolicy(keep="all", switch=(switch.variable, switch.value), switched_off="after_last_user")
 
 
 def _reasoning(read: Template, layout: Layout) -> ReasoningMarkers:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from antiphon_parsers.arguments import pairs, string_value
 from antiphon_parsers.engine.pair_calls import PairCalls
-from antiphon_parsers.families.parts import UNTYPED, ReasoningPart, ReplaySwitch, ToolPart, offer
+from antiphon_parsers.families.parts import UNTYPED, ReasoningPart, ReplaySwitch, ToolPart, levels, offer
 from antiphon_parsers.forcing.forms import CallFormat, TagArguments
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
@@ -93,6 +93,7 @@ REASONING = ReasoningPart(
     switches=TemplateSwitches(
         thinking_on={"reasoning_effort": "high"},
         thinking_off={"reasoning_effort": "no_think"},
+        effort=levels("reasoning_effort", "low", "high"),
         allowed=frozenset(("preserved_thinking", "reasoning_effort")),
     ),
     replay_switches=(ReplaySwitch(variable="preserved_thinking", value=True),),

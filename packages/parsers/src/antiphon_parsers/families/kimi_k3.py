@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from antiphon_parsers.arguments import members, string_value, tool_lines
 from antiphon_parsers.engine.attribute_calls import AttributeCalls
-from antiphon_parsers.families.parts import MessageFormat, ReasoningPart, ToolPart
+from antiphon_parsers.families.parts import MessageFormat, ReasoningPart, ToolPart, levels
 from antiphon_parsers.forcing.forms import CallFormat, TagArguments
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import (
@@ -52,6 +52,7 @@ _TYPE_NAMES = {'"': "string", "{": "object", "[": "array", "t": "boolean", "f": 
 
 
 CALL_FORMAT = CallFormat(
+    lead=opening("response") + closing("response"),
     block_open=opening("tools"),
     before='<|open|>call tool="',
     behind='" index="',
@@ -154,7 +155,11 @@ REASONING = ReasoningPart(
     markers=ReasoningMarkers(opening("think"), closing("think"), lead=0, tail=0, behind=0),
     replay=ReplayPolicy(keep="all"),
     switches=TemplateSwitches(
-        thinking_on={"thinking": True}, thinking_off={"thinking": False}, allowed=frozenset(("thinking", "thinking_effort"))
+        thinking_on={"thinking": True},
+        thinking_off={"thinking": False},
+        effort=levels("thinking_effort", "low", "medium", "high", "max"),
+        effort_at_head=True,
+        allowed=frozenset(("thinking", "thinking_effort")),
     ),
     messages=MESSAGES,
     detection=_RULES,

@@ -91,7 +91,10 @@ REASONING = ReasoningPart(
     markers=ReasoningMarkers("<mm:think>", "</mm:think>", lead=0, tail=0, behind=0),
     replay=ReplayPolicy(keep="after_last_user", empty_block="</mm:think>"),
     switches=TemplateSwitches(
-        thinking_on={"thinking_mode": "enabled"}, thinking_off={"thinking_mode": "disabled"}, allowed=frozenset(("thinking_mode",))
+        thinking_on={"thinking_mode": "enabled"},
+        thinking_off={"thinking_mode": "disabled"},
+        thinking_adaptive={"thinking_mode": "adaptive"},
+        allowed=frozenset(("thinking_mode",)),
     ),
     detection=(DetectionRule(template_any=("<mm:think>", "</mm:think>"), confidence=0.95),),
     source="chat template of MiniMax M3",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from antiphon_parsers.engine.json_calls import JsonCalls
 from antiphon_parsers.engine.named_calls import NamedCalls
-from antiphon_parsers.families.parts import TYPED, ReasoningPart, ToolPart, argument_text, offer
+from antiphon_parsers.families.parts import TYPED, ReasoningPart, ToolPart, argument_text, levels, offer
 from antiphon_parsers.forcing.forms import CallFormat
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
@@ -68,7 +68,10 @@ REASONING = ReasoningPart(
     # Version 11 writes the markers as text.
     markers=ReasoningMarkers("[THINK]", "[/THINK]", lead=0, tail=0, behind=0, spellings=(("<think>",), ("</think>",))),
     replay=ReplayPolicy(keep="all"),
-    switches=TemplateSwitches(allowed=frozenset(("reasoning_effort",))),
+    # From version 15 on, among the settings before the first message.
+    switches=TemplateSwitches(
+        effort=levels("reasoning_effort", "none", "high"), effort_at_head=True, allowed=frozenset(("reasoning_effort",))
+    ),
     detection=(
         DetectionRule(template_any=("[THINK]", "[/THINK]"), confidence=0.95),
         DetectionRule(vocab_all=("[THINK]", "[/THINK]"), confidence=0.8),

@@ -11,6 +11,8 @@ REASONING = ReasoningPart(
     switches=TemplateSwitches(
         thinking_on={"enable_thinking": True},
         thinking_off={"enable_thinking": False},
+        # A suffix of the last user message. Super has the low level, Ultra the medium one; high is what they do unasked.
+        effort={"low": {"low_effort": True}, "medium": {"medium_effort": True}, "high": {}},
         allowed=frozenset(("enable_thinking", "truncate_history_thinking", "low_effort", "medium_effort")),
     ),
     replay_switches=(ReplaySwitch(variable="truncate_history_thinking", value=False),),

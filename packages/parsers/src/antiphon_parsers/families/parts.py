@@ -1,7 +1,7 @@
 """What a family file gives: a tool part or a reasoning part. The registry composes one of each into a model format."""
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -15,6 +15,13 @@ CHATML = Frame(
     end_of_turn="<|im_end|>",
     stop_tokens=("<|im_end|>", "<|endoftext|>"),
 )
+
+
+def levels(variable: str, *names: str, **others: Any) -> dict[str, dict[str, Any]]:
+    """Efforts that a template takes as one variable: those it calls by their names, and those it has other values for."""
+    return {**{name: {variable: name} for name in names}, **{name: {variable: value} for name, value in others.items()}}
+
+
 CHATML_MARKERS = ("<|im_start|>", "<|im_end|>", "<|endoftext|>")
 LLAMA3 = Frame(
     assistant_header="<|start_header_id|>assistant<|end_header_id|>\n\n",

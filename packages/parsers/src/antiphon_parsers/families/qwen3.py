@@ -1,6 +1,6 @@
 """qwen3 reasoning: <think> blocks, opened by the model or by the prompt."""
 
-from antiphon_parsers.families.parts import ReasoningPart, ReplaySwitch
+from antiphon_parsers.families.parts import ReasoningPart, ReplaySwitch, levels
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import DetectionRule, ReplayPolicy, TemplateSwitches
 
@@ -11,6 +11,9 @@ REASONING = ReasoningPart(
     switches=TemplateSwitches(
         thinking_on={"enable_thinking": True},
         thinking_off={"enable_thinking": False},
+        # Qwen3.8: a sentence of the system text.
+        effort=levels("reasoning_effort", "low", "medium", "xhigh"),
+        effort_at_head=True,
         allowed=frozenset(("enable_thinking", "preserve_thinking", "reasoning_effort")),
     ),
     replay_switches=(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from antiphon_parsers.engine.xml_calls import XmlCalls
-from antiphon_parsers.families.parts import UNTYPED, ReasoningPart, ToolPart, offer
+from antiphon_parsers.families.parts import UNTYPED, ReasoningPart, ToolPart, levels, offer
 from antiphon_parsers.families.qwen3_coder import inline_format, write_inline
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import CallSegment, DetectionRule, Frame, ReplayPolicy, TemplateSwitches, Tool
@@ -49,7 +49,13 @@ REASONING = ReasoningPart(
     markers=ReasoningMarkers("<seed:think>", "</seed:think>", lead=0, tail=0, behind=1),
     replay=ReplayPolicy(keep="all"),
     switches=TemplateSwitches(
-        thinking_on={"thinking_budget": -1}, thinking_off={"thinking_budget": 0}, allowed=frozenset(("thinking_budget",))
+        thinking_on={"thinking_budget": -1},
+        thinking_off={"thinking_budget": 0},
+        # Budgets of those the model was trained with; it has no words for levels. The system text names the budget.
+        effort=levels("thinking_budget", minimal=512, low=1024, medium=4096, high=16384, max=-1),
+        effort_at_head=True,
+        budget="thinking_budget",
+        allowed=frozenset(("thinking_budget",)),
     ),
     detection=(DetectionRule(template_any=("<seed:think>", "seed:think"), confidence=0.97),),
     source="chat template of Seed-OSS",

@@ -1,6 +1,6 @@
 """step3p5 reasoning (Step 3.5 and 3.7 Flash); the calls are those of qwen3_coder."""
 
-from antiphon_parsers.families.parts import ReasoningPart, ReplaySwitch
+from antiphon_parsers.families.parts import ReasoningPart, ReplaySwitch, levels
 from antiphon_parsers.grammar import ReasoningMarkers
 from antiphon_turns import DetectionRule, ReplayPolicy, TemplateSwitches
 
@@ -8,7 +8,11 @@ REASONING = ReasoningPart(
     name="step3p5",
     markers=ReasoningMarkers("<think>", "</think>", behind=1),
     replay=ReplayPolicy(keep="after_last_user"),
-    switches=TemplateSwitches(allowed=frozenset(("preserve_thinking", "reasoning_effort"))),
+    switches=TemplateSwitches(
+        effort=levels("reasoning_effort", "low", "medium", "high"),
+        effort_at_head=True,
+        allowed=frozenset(("preserve_thinking", "reasoning_effort")),
+    ),
     replay_switches=(ReplaySwitch(variable="preserve_thinking", value=True),),
     detection=(
         DetectionRule(

@@ -35,8 +35,9 @@ _MORE_ROOM = 160  # tokens that a further call of a turn has to get, or there is
 
 
 class Forced(msgspec.Struct, frozen=True):
-    """`prefix` is put into the prompt and counts as output; `grammar` (llguidance Lark) matches the rest. `notes`: what the grammar
-    could not enforce, a sentence each."""
+    """`prefix` is put into the prompt and counts as output; `grammar` (llguidance Lark) matches the rest. A prefix that holds a tool's
+    name holds what a client wrote: where that spells a control token, it must be encoded as text. `notes`: what the grammar could not
+    enforce, a sentence each."""
 
     prefix: str
     grammar: str
@@ -144,7 +145,7 @@ def call_parts(call_format: CallFormat, tools: Sequence[Tool], choice: ToolChoic
         room -= more_room * _MORE_CALLS
         further = [writer.part(tool, more_room, block=False) for tool in chosen if writer.fits(tool, more_room)]
     calls = [writer.part(tool, room, prefix) for tool in chosen]
-    return CallParts(prefix, calls, further, _MORE_CALLS, writer.rules, tuple(dict.fromkeys(writer.notes)))
+    return CallParts(call_format.lead + prefix, calls, further, _MORE_CALLS, writer.rules, tuple(dict.fromkeys(writer.notes)))
 
 
 @lru_cache(maxsize=64)
@@ -211,7 +212,8 @@ class _Writer:
         token."""
         form = self._form
         certain = form.block_open + form.before
-        if tool is not None and isinstance(said(self._name(tool)), Exact):
+        if tool is not None:
+            # A name that a client wrote may spell a control token: here it is text, where an engine's grammar could not say it so.
             certain = self.start(tool)
         return certain.rstrip(" ")
 

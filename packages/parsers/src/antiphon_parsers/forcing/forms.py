@@ -69,7 +69,8 @@ class CallFormat(msgspec.Struct, frozen=True, kw_only=True):
     """The calls of a turn: `block_open before NAME behind ARGUMENTS close (between before NAME ...)* block_close`.
 
     `quoted_name`: the name is a JSON string. `numbered`: each call has a number behind `behind`, and this text behind the number.
-    `single`: the close ends the turn by itself, so that no second call can follow and no end-of-turn token does."""
+    `single`: the close ends the turn by itself, so that no second call can follow and no end-of-turn token does. `lead` stands before the
+    calls of a turn that has no text."""
 
     before: str
     behind: str
@@ -81,6 +82,7 @@ class CallFormat(msgspec.Struct, frozen=True, kw_only=True):
     quoted_name: bool = False
     numbered: str = ""
     single: bool = False
+    lead: str = ""
 
 
 def json_envelope(

@@ -11,8 +11,9 @@ from antiphon_protocols.chat.history import read_messages
 from antiphon_protocols.nvext import Dispatch, ReasoningFields, ResponseFields, agent_hints, response_fields
 from antiphon_protocols.sampling import openai_sampling
 from antiphon_protocols.sessions import session_id
+from antiphon_protocols.thinking import openai_thinking
 from antiphon_turns.gate import ArgumentStreaming
-from antiphon_turns.request import OutputFormat, Sampling, Thinking, Tool, ToolChoice, TurnRequest
+from antiphon_turns.request import OutputFormat, Sampling, Tool, ToolChoice, TurnRequest
 
 _DECODER = msgspec.json.Decoder(wire.WireRequest)
 _KNOWN = frozenset(field.encode_name for field in msgspec.structs.fields(wire.WireRequest)) | wire.ACCEPTED
@@ -51,7 +52,11 @@ def ingest(body: bytes, headers: Mapping[str, str]) -> ChatRequest:
         tools=tools,
         tool_choice=_tool_choice(request, tools),
         output=_output(request.response_format),
-        thinking=_thinking(request.reasoning_effort),
+        thinking=openai_thinking(
+            request.reasoning_effort,
+            {"thinking_budget": request.thinking_budget, "thinking_token_budget": request.thinking_token_budget},
+            request.nvext,
+        ),
         sampling=_sampling(request),
         hints=agent_hints(request.nvext, headers),
         template_kwargs=request.chat_template_kwargs or {},
@@ -149,10 +154,6 @@ def _tool_choice(request: wire.WireRequest, tools: tuple[Tool, ...]) -> ToolChoi
     if all(tool.name != name for tool in tools):
         raise invalid("tool_choice.function.name", f"no function named {name[:80]!r} is in tools")
     return ToolChoice(mode="named", name=name, parallel=parallel)
-
-
-def _thinking(effort: str | None) -> Thinking:
-    return Thinking(mode="off") if effort == "none" else Thinking(effort=effort)
 
 
 def _sampling(request: wire.WireRequest) -> Sampling:

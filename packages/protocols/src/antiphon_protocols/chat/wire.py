@@ -104,6 +104,8 @@ class WireRequest(msgspec.Struct, frozen=True, kw_only=True):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     reasoning_effort: str | None = None
+    thinking_budget: int | None = None
+    thinking_token_budget: int | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     response_format: ResponseFormat | None = None
     prompt_cache_key: str | None = None

@@ -1,6 +1,7 @@
 """Messages ingest: a wire body becomes a TurnRequest. Lenient in what clients are known to send, exact in what comes out."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
@@ -11,7 +12,7 @@ from antiphon_protocols.messages.content import Notes
 from antiphon_protocols.messages.context import read_output, read_replay
 from antiphon_protocols.messages.history import read_messages
 from antiphon_protocols.messages.tools import read_tool_choice, read_tools
-from antiphon_protocols.nvext import ResponseFields, agent_hints, response_fields
+from antiphon_protocols.nvext import BUDGET_FIELD, ResponseFields, agent_hints, response_fields
 from antiphon_protocols.sessions import session_id
 from antiphon_turns.errors import UnsupportedFeature
 from antiphon_turns.gate import ArgumentStreaming
@@ -71,7 +72,7 @@ def _turn(request: wire.WireRequest, names: tuple[str, ...], headers: Mapping[st
         tools=tools,
         tool_choice=read_tool_choice(request.tool_choice, tools),
         output=read_output(request),
-        thinking=_thinking(request.thinking, request.output_config.effort if request.output_config else None),
+        thinking=_thinking(request),
         replay=replay,
         sampling=_sampling(request),
         hints=agent_hints(request.nvext, headers),
@@ -100,11 +101,18 @@ def _no_threads(thread: dict[str, object]) -> UnsupportedFeature:
     return UnsupportedFeature("thread: server-side threads are not supported; send the whole history", param="thread", details=details)
 
 
-def _thinking(thinking: wire.WireThinking | None, effort: str | None) -> Thinking:
-    if thinking is None or thinking.type == "disabled":
+def _thinking(request: wire.WireRequest) -> Thinking:
+    """A client that says nothing of thinking wants none, whatever effort it names; one that says so in words means the effort "none"."""
+    thinking, effort = request.thinking, request.output_config.effort if request.output_config else None
+    if thinking is None:
         return Thinking(mode="off", effort=effort)
+    if thinking.type == "disabled":
+        return Thinking(mode="off", effort="none")
     wire_body.check_positive("thinking.budget_tokens", thinking.budget_tokens)
-    return Thinking(mode="on", effort=effort, budget_tokens=thinking.budget_tokens)
+    spare = request.nvext.max_thinking_tokens if request.nvext else None
+    wire_body.check_positive(BUDGET_FIELD, spare)
+    mode: Literal["adaptive", "on"] = "adaptive" if thinking.type == "adaptive" else "on"
+    return Thinking(mode=mode, effort=effort, budget_tokens=thinking.budget_tokens or spare)
 
 
 def _sampling(request: wire.WireRequest) -> Sampling:

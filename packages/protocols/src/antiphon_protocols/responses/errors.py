@@ -35,6 +35,7 @@ ERRORS: dict[type[e.AntiphonError], _Row] = {
     e.NotFound: _Row(404, _REQUEST, failed=_REFUSED),
     e.MethodNotAllowed: _Row(405, _REQUEST, failed=_REFUSED),
     e.BodyTooLarge: _Row(413, _REQUEST, failed=_REFUSED),
+    e.WorkerRefusal: _Row(400, _REQUEST, failed=_REFUSED),
     e.CapacityError: _Row(503, _SERVER, failed=_WAIT),
     e.Overloaded: _Row(503, _SERVER, failed=_WAIT),
     e.RateLimited: _Row(429, "rate_limit_error", _WAIT, _WAIT),

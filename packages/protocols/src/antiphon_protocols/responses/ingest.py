@@ -13,20 +13,18 @@ from antiphon_protocols.responses.envelope import Options
 from antiphon_protocols.responses.history import REFERENCE, HistoryReader, OpenCompaction
 from antiphon_protocols.responses.read import ResponsesCall
 from antiphon_protocols.responses.tools import Toolbox, ToolMap
+from antiphon_protocols.thinking import openai_thinking
 from antiphon_turns.gate import ArgumentStreaming
 from antiphon_turns.request import (
-    AssistantMessage,
     Message,
     OutputFormat,
     ReplayWish,
     Sampling,
     SystemMessage,
-    Thinking,
     ToolChoice,
     TurnRequest,
     UserMessage,
 )
-from antiphon_turns.turn import ReasoningSegment
 
 LOGPROBS = "message.output_text.logprobs"
 MAX_LOGPROBS = 20
@@ -97,7 +95,7 @@ def ingest(
         reader.read(request.instructions or (), "instructions")
     reader.read(past, "previous_response")
     reader.read(call.input, "input")
-    messages = _with_verbosity(_reasoning_kept(reader.messages(), request.reasoning), request.text)
+    messages = _with_verbosity(reader.messages(), request.text)
     if call.compacts:
         messages.append(UserMessage(SUMMARY_REQUEST))
     if not messages and call.generate:
@@ -113,7 +111,7 @@ def ingest(
         tools=tools,
         tool_choice=choice,
         output=None if call.compacts else _output_format(request.text),
-        thinking=_thinking(request.reasoning),
+        thinking=openai_thinking(request.reasoning.effort if request.reasoning else None, {}, request.nvext),
         replay=_replay(request.reasoning),
         sampling=_sampling(call),
         hints=call.hints,
@@ -146,20 +144,6 @@ def _no_effect(request: wire.WireRequest) -> list[str]:
     return ["reasoning.mode"] if mode not in (None, "standard") else []
 
 
-def _reasoning_kept(messages: list[Message], reasoning: wire.WireReasoning | None) -> list[Message]:
-    """`current_turn` leaves out what was reasoned before the last user message."""
-    if reasoning is None or reasoning.context != "current_turn":
-        return messages
-    last = max((index for index, message in enumerate(messages) if isinstance(message, UserMessage)), default=0)
-    return [_unreasoned(message) if index < last else message for index, message in enumerate(messages)]
-
-
-def _unreasoned(message: Message) -> Message:
-    if not isinstance(message, AssistantMessage):
-        return message
-    return AssistantMessage(tuple(segment for segment in message.segments if not isinstance(segment, ReasoningSegment)))
-
-
 def _with_verbosity(messages: list[Message], text: wire.WireText | None) -> list[Message]:
     """Behind the system text, so that the longest part of the prompt does not depend on it."""
     wish = VERBOSITY.get((text and text.verbosity) or "")
@@ -183,13 +167,11 @@ def _output_format(text: wire.WireText | None) -> OutputFormat | None:
     return OutputFormat(schema=schema, name=spec.name)
 
 
+_CONTEXTS: dict[str, ReplayWish] = {"all_turns": ReplayWish(turns="all"), "current_turn": ReplayWish(turns="current")}
+
+
 def _replay(reasoning: wire.WireReasoning | None) -> ReplayWish:
-    return ReplayWish(turns="all" if reasoning and reasoning.context == "all_turns" else None)
-
-
-def _thinking(reasoning: wire.WireReasoning | None) -> Thinking:
-    effort = reasoning.effort if reasoning else None
-    return Thinking(mode="off") if effort == "none" else Thinking(effort=effort)
+    return _CONTEXTS.get((reasoning and reasoning.context) or "", ReplayWish())
 
 
 def _sampling(call: ResponsesCall) -> Sampling:
