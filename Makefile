@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden bench-parsers fuzz mutate forced-calls clean
+.PHONY: help install serve test lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden bench-parsers bench-dispatch bench-prompt fuzz mutate forced-calls clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -98,6 +98,14 @@ golden: ## write the golden prompts of every family anew (packages/antiphon/test
 bench-parsers: ## parser CPU of every must family next to two other servers' parsers (downloads them once, about 400 MB)
 	@scripts/install.sh all
 	@$(BIN)/python -m bench.parsers_peers $$(scripts/peer_parsers.sh) $(ARGS)
+
+bench-dispatch: ## when blocks and calls leave after their closing tokens, beside the peer (ANTIPHON_SHARED; status 1 if a call misses 20 ms)
+	@scripts/install.sh all
+	@scripts/bench_peer.sh dispatch $(ARGS)
+
+bench-prompt: ## what a 52K-token prompt costs before its first token: cold, again, grown, beside the peer (ANTIPHON_SHARED)
+	@scripts/install.sh all
+	@scripts/bench_peer.sh prompt $(ARGS)
 
 fuzz: ## coverage-guided fuzzing of the parsers (FUZZ_SECONDS=600 by default)
 	@scripts/install.sh all

@@ -197,7 +197,7 @@ class Generation:
 
     def _next_job(self, grammar: str | None) -> Job:
         output = self._decoder.output_ids
-        prompt = self._job.prompt_ids + output if output else self._job.prompt_ids
+        prompt = [*self._job.prompt_ids, *output] if output else self._job.prompt_ids
         return msgspec.structs.replace(self._job, prompt_ids=prompt, max_tokens=self._room(), grammar=grammar)
 
     async def _phase(self, grammar: str | None, *, reasoning_only: bool) -> Batches:

@@ -31,10 +31,6 @@ class Slots:
         for place, part in enumerate(text.split(self._mark)):
             yield self._ids[int(part)] if place % 2 else part
 
-    def fill(self, text: str, decode: Callable[[Sequence[int]], str]) -> str:
-        """The text with the ids' own text in their slots."""
-        return "".join(decode(part) if isinstance(part, tuple) else part for part in self.parts(text))
-
 
 class Restored(msgspec.Struct, frozen=True):
     """A past turn that a record is known of. `spans`: for each segment of the message the range of the record's ids that

@@ -13,7 +13,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     sampled. `grammar` is an llguidance Lark text whose root the whole output must match (a scripted engine ignores it)."""
 
     request_id: str
-    prompt_ids: list[int]
+    prompt_ids: Sequence[int]
     max_tokens: int
     sampling: Sampling
     stop_ids: frozenset[int]
