@@ -121,6 +121,12 @@ def test_a_compaction_without_a_summary_fails_rather_than_losing_everything() ->
     assert projector.failed
     with pytest.raises(StreamInterrupted):
         projector.compacted()
+
+
+def test_a_limit_without_room_for_a_summary_is_the_requests_fault() -> None:
+    projector, _ = compact(turn(plain(0, "reasoning", "hm"), stop="max_tokens"))
+    with pytest.raises(e.InvalidRequest, match="^max_output_tokens: "):
+        projector.compacted()
     with pytest.raises(InternalError):
         responses.CompactionProjector(OPTIONS, seal).body()
     begun = responses.CompactionProjector(OPTIONS, seal)
