@@ -95,7 +95,9 @@ def _stored(hashes: tuple[int | bytes, ...], fields: dict[str, Any], medium: str
     if not isinstance(tokens, list) or not isinstance(size, int) or size <= 0 or len(tokens) < size * len(hashes):
         return None
     extra = fields.get("extra_keys")
-    salted = any(fields.get(name) for name in ("scope", "lora_name", "cache_salt")) or (any(extra) if isinstance(extra, list) else bool(extra))
+    salted = any(fields.get(name) for name in ("scope", "lora_name", "cache_salt")) or (
+        any(extra) if isinstance(extra, list) else bool(extra)
+    )
     kind = fields.get("kv_cache_spec_kind")
     return BlockStored(
         hashes,

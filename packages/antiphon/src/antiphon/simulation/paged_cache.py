@@ -121,10 +121,6 @@ class PagedCache:
 
     # -- for sequences -----------------------------------------------------------------------------------------
 
-    def find(self, block_hash: int) -> Block | None:
-        """A block that is held."""
-        return self._held.get(block_hash)
-
     def take_loose(self) -> bool:
         """A block to be filled; False when every block is held by a sequence or a pin."""
         if self.used_blocks >= self.total_blocks and not self._evict():
@@ -136,15 +132,25 @@ class PagedCache:
         """A block that was taken is free again."""
         self._loose -= 1
 
-    def store(self, block_hash: int, tokens: Sequence[int], parent: Block | None, *, salt: str, priority: int) -> Block:
-        """A block that was taken is full and can be found; `block_hash` is not held yet."""
-        self._loose -= 1
-        block = self._held[block_hash] = Block(block_hash, parent, priority)
-        if parent is not None:
-            parent.children += 1
-        if self._record:
-            self._run.add(block_hash, parent.hash if parent is not None else None, tokens, salt=salt, events=self._events)
-        return block
+    def store(self, tokens: "array[int]", last: Block | None, *, salt: str = "", priority: int = 0) -> tuple[Block | None, int]:
+        """Whole blocks of tokens, full all at once, become findable behind `last`; the block that is last now, and how many found
+        room. Those that another sequence has stored meanwhile are taken as they are."""
+        size, held = self.block_tokens, self._held
+        done = 0
+        for block_hash in extend(tokens, last.hash if last is not None else root_of(salt), size):
+            block = held.get(block_hash)
+            if block is None:
+                if len(held) + self._loose >= self.total_blocks and not self._evict_but(last):
+                    break
+                block = held[block_hash] = Block(block_hash, last, priority)
+                if last is not None:
+                    last.children += 1
+                if self._record:
+                    parent = last.hash if last is not None else None
+                    self._run.add(block_hash, parent, tokens[done : done + size], salt=salt, events=self._events)
+            last = block
+            done += size
+        return last, done // size
 
     def release(self, block: Block) -> None:
         """A sequence that ended here is gone."""
@@ -186,6 +192,14 @@ class PagedCache:
             if block is not None:
                 heapq.heappush(self._pinned_leaves, (block.pinned_until, entry))
         return None
+
+    def _evict_but(self, spared: Block | None) -> bool:
+        if spared is None:
+            return self._evict()
+        spared.refs += 1
+        found = self._evict()
+        spared.refs -= 1
+        return found
 
     def _evict(self) -> bool:
         block = self._victim()
@@ -271,35 +285,18 @@ class CachedSequence:
         """Tokens enter the block that was taken for them; a full one becomes findable."""
         self._filling.extend(token_ids)
         if len(self._filling) == self._cache.block_tokens:
-            tokens = array("I", self._filling)
-            (block_hash,) = self._hashes(tokens)
-            self._filling = []
-            self._advance(block_hash, tokens)
+            tokens, self._filling = self._filling, []
+            self._cache.drop_loose()
+            self._add_whole(tokens)
         return len(token_ids)
 
     def _add_whole(self, token_ids: Sequence[int]) -> int:
         tokens = token_ids if isinstance(token_ids, array) else array("I", token_ids)
-        size = self._cache.block_tokens
-        done = 0
-        for block_hash in self._hashes(tokens):
-            if not self._cache.take_loose():
-                break
-            self._advance(block_hash, tokens[done : done + size])
-            done += size
-        return done
-
-    def _hashes(self, tokens: "array[int]") -> list[int]:
-        return extend(tokens, self._last.hash if self._last is not None else root_of(self._salt), self._cache.block_tokens)
-
-    def _advance(self, block_hash: int, tokens: "array[int]") -> None:
-        """The taken block is full; another sequence may have stored the same one meanwhile."""
-        block = self._cache.find(block_hash)
-        if block is None:
-            block = self._cache.store(block_hash, tokens, self._last, salt=self._salt, priority=self._priority)
-        else:
-            self._cache.drop_loose()
-        self._move(block)
-        self._depth += 1
+        last, blocks = self._cache.store(tokens, self._last, salt=self._salt, priority=self._priority)
+        if last is not None and blocks:
+            self._move(last)
+        self._depth += blocks
+        return blocks * self._cache.block_tokens
 
     def _move(self, block: Block) -> None:
         """The sequence ends at this block now; the one before is kept by its child."""
