@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 from mock_stage import Stage
 
@@ -77,7 +78,6 @@ def test_a_crash_takes_every_job_and_the_cache_with_it(model, speed):
     assert len(ids) == 50 and isinstance(error, StreamInterrupted)
     assert 0 < len(others) < 50 and isinstance(other_error, StreamInterrupted)
     assert not stage.engine.ready() and stage.engine.running == 0
-    assert stage.engine.cache.match(first.prompt_ids) == 0
 
     async def refused():
         return await until_it_fails(stage, first, WorkerUnavailable)
@@ -88,8 +88,9 @@ def test_a_crash_takes_every_job_and_the_cache_with_it(model, speed):
 
     assert isinstance(stage.run(crashed_already())[0][1], WorkerUnavailable)
     # A restart brings it back, empty.
-    ((ids, _),) = stage.run(until_it_fails(stage, first, StreamInterrupted))
-    assert len(ids) == 50
+    ((ids, _),) = stage.run(until_it_fails(stage, msgspec.structs.replace(first, max_tokens=1), StreamInterrupted))
+    assert len(ids) == 1 and stage.engine.ready()
+    assert stage.engine.cache.match(second.prompt_ids) == 0 < stage.engine.cache.match(first.prompt_ids)
 
 
 @pytest.mark.parametrize("speed", ["none", "b200"])
@@ -132,13 +133,13 @@ def test_a_failed_worker_is_an_error_not_an_answer(serve_mock, fault, status):
     assert answer.status_code == status and answer.json()["type"] == "error"
 
 
-@pytest.mark.parametrize("fault", ["cut-after=3", "crash-after=3", "wrong-ids"])
+@pytest.mark.parametrize("fault", ["cut-after=3", "crash-after=3"])
 def test_a_failed_stream_ends_with_an_error(serve_mock, fault):
     answer = ask(serve_mock(SAY, mock_fault=fault), stream=True)
     events = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
     assert events[-1]["type"] == "error"
     said = "".join(event["delta"].get("text", "") for event in events if event["type"] == "content_block_delta")
-    assert said == ("" if fault == "wrong-ids" else "one two three")
+    assert said == "one two three"
 
 
 def test_a_crashed_engine_is_unavailable_from_then_on(serve_mock):
@@ -148,7 +149,7 @@ def test_a_crashed_engine_is_unavailable_from_then_on(serve_mock):
 
 def test_nothing_of_a_failed_turn_reaches_the_next_prompt(serve_mock):
     server = serve_mock(SAY, mock_fault="wrong-ids")
-    ask(server, stream=True)
+    assert ask(server, stream=True).status_code == 502
     assert all(token_id < server.pipeline.model.tokenizer.vocab_size for line in server.traced() for token_id in line["output_ids"])
 
 
@@ -156,8 +157,7 @@ def test_a_hung_stream_is_freed_when_its_client_leaves(serve_mock):
     server = serve_mock(SAY, mock_fault="hang-after=2")
     body = {"model": "antiphon-mock", "max_tokens": 50, "stream": True, "messages": [{"role": "user", "content": "hello"}]}
     with server.http.stream("POST", "/v1/messages", json=body) as answer:
-        assert any("two" in line for line in answer.iter_lines())
+        lines = answer.iter_lines()
+        assert any("two" in line for line in lines)
         assert server.pipeline.engine.running == 1
-    while server.running_turns():
-        pass
-    assert server.pipeline.engine.running == 0
+    assert any(server.running_turns() == 0 for _ in range(1000)) and server.pipeline.engine.running == 0

@@ -56,16 +56,17 @@ class MockEngine:
         timing = PRESETS[options.speed].times(options.fault.slowness if options.fault is not None else 1.0)
         self._batch: BatchRunner | None = None
         if not timing.is_instant:
-            self._batch = BatchRunner(
-                Batch(self.cache, timing, BatchLimits(step_tokens=timing.step_tokens, burst=options.chunk_tokens)), self._clock
-            )
+            limits = BatchLimits(step_tokens=timing.step_tokens, burst=options.chunk_tokens)
+            self._batch = BatchRunner(Batch(self.cache, timing, limits), self._clock)
         self._ready = False
         self._crash = Crash()
         self.running = 0
 
     async def start(self) -> None:
-        """Nothing to load. After a crash the cache is empty."""
-        self._crash.happened = False
+        """Nothing to load. After a crash the cache is empty: it was lost with the process."""
+        if self._crash.happened:
+            self._crash.happened = False
+            self.cache.clear()
         self._ready = True
 
     async def close(self) -> None:
@@ -83,7 +84,7 @@ class MockEngine:
         fault = self._options.fault
         if fault is None:
             return chunks
-        return troubled(fault, chunks, crash=self._crash, vocab_size=self._tokenizer.vocab_size, on_crash=self._lose_everything)
+        return troubled(fault, chunks, crash=self._crash, vocab_size=self._tokenizer.vocab_size, on_crash=self._stop)
 
     async def _at_once(self, job: Job) -> AsyncGenerator[Chunk, None]:
         """Every job for itself; only delays take time."""
@@ -143,11 +144,6 @@ class MockEngine:
     def _stop(self) -> None:
         if self._batch is not None:
             self._batch.stop()
-
-    def _lose_everything(self) -> None:
-        """A crash: running jobs end, and what was cached is gone with the process."""
-        self._stop()
-        self.cache.clear()
 
     def _logprob(self, token_id: int, top: int) -> SampledLogprob:
         """Made up from the id, the same every time: the sampled token is the most likely, its neighbours in the vocabulary follow."""
