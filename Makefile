@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test lint fmt docs golden bench-parsers fuzz forced-calls clean
+.PHONY: help install serve test lint fmt docs golden bench-parsers bench-prefix fuzz forced-calls clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -56,6 +56,10 @@ golden: ## write the golden prompts of every family anew (packages/antiphon/test
 bench-parsers: ## parser CPU of every must family next to two other servers' parsers (downloads them once, about 400 MB)
 	@scripts/install.sh all
 	@$(BIN)/python -m bench.parsers_peers $$(scripts/peer_parsers.sh) $(ARGS)
+
+bench-prefix: ## what a varying first line costs, on the simulated engine (52K tokens) and the embedded one (1K); an edited turn
+	@scripts/install.sh all
+	@$(BIN)/python -m bench.prefix $(ARGS)
 
 fuzz: ## coverage-guided fuzzing of the parsers (FUZZ_SECONDS=600 by default)
 	@scripts/install.sh all

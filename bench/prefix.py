@@ -24,12 +24,14 @@ from antiphon.surfaces import messages_surface
 from antiphon.trace import TokenTrace
 from antiphon_turns import Event, SegmentDelta, SegmentStart, TurnEnd
 from bench.measure import BenchError, middle, table, this_machine
-from bench.prompts import agent_body, body, words
+from bench.prompts import agent_body, agent_turns, body, words
 
 SIZE = 52_000
 EMBEDDED_SIZE = 1_000
 OUTPUT_TOKENS = 4
 REASONING_WORDS = 500
+# The turn that is sent back is not measured, so its tokens may come in handfuls.
+REPLAY_CHUNK = 32
 LEAST_RATIO = 5.0
 PARTS = ("mock", "embedded")
 
@@ -109,13 +111,14 @@ class Bench:
 
 @asynccontextmanager
 async def mock_bench(
-    *, strip: bool, rules: Sequence[Rule] = (), clock: Clock | None = None, passing: Pass = at_once
+    *, strip: bool, rules: Sequence[Rule] = (), chunk_tokens: int = 1, clock: Clock | None = None, passing: Pass = at_once
 ) -> AsyncGenerator[Bench, None]:
     """The mock engine with B200-like speed."""
     settings = Settings(engine="mock", strip_anthropic_preamble=strip)
     model, _ = build(settings)
     clock = clock or RealClock()
-    engine = MockEngine(model.tokenizer, model.family.frame, rules=rules, options=MockOptions(speed="b200"), clock=clock)
+    mock = MockOptions(speed="b200", chunk_tokens=chunk_tokens)
+    engine = MockEngine(model.tokenizer, model.family.frame, rules=rules, options=mock, clock=clock)
     await engine.start()
     seals = Seals([SealKey(os.urandom(32))], random_bytes=os.urandom)
     options, trace = options_of(settings), TokenTrace(None)
@@ -129,7 +132,7 @@ async def mock_bench(
 @asynccontextmanager
 async def embedded_bench(*, strip: bool) -> AsyncGenerator[Bench, None]:
     """The default model on one thread of this machine."""
-    settings = Settings(threads=1, strip_anthropic_preamble=strip)
+    settings = Settings(threads=1, aliases=["*"], strip_anthropic_preamble=strip)
     model, engine = build(settings)
     await engine.start()
     pipeline = Pipeline(model, engine, options=options_of(settings), trace=TokenTrace(None), random_bytes=os.urandom)
@@ -145,10 +148,8 @@ Open = Callable[[bool], Any]
 
 def billing_header(number: int) -> dict[str, Any]:
     """What Claude Code writes at the head of its system prompt; another one every time."""
-    return {
-        "type": "text",
-        "text": f"x-anthropic-billing-header: cc_version=2.1.332.{number:03x}; cc_entrypoint=cli; cch={number * 7919:05x};",
-    }
+    fields = f"cc_version=2.1.332.{number:03x}; cc_entrypoint=cli; cch={number * 7919:05x};"
+    return {"type": "text", "text": f"x-anthropic-billing-header: {fields}"}
 
 
 def with_header(request: bytes, number: int) -> bytes:
@@ -159,8 +160,9 @@ def with_header(request: bytes, number: int) -> bytes:
 
 
 def mock_request(number: int) -> bytes:
-    """One session of an agent with a system prompt, tools and a history; each request ends differently."""
-    return agent_body("messages", SIZE, "prefix", output_tokens=OUTPUT_TOKENS, added=words(40, f"tail{number}"))
+    """One session with a system prompt, which is the head of the prompt, and a history; each request ends differently."""
+    turns = [*agent_turns(SIZE * 3 // 4, "prefix")[:-1], words(40, f"tail{number}")]
+    return body("messages", turns, output_tokens=OUTPUT_TOKENS, system=words(SIZE // 4, "prefix"))
 
 
 def embedded_request(number: int) -> bytes:
@@ -258,7 +260,9 @@ async def _run(parts: Sequence[str], turns: int) -> dict[str, list[ArmFigure]]:
     if "mock" in parts:
         results["mock"] = await header_figures(lambda strip: mock_bench(strip=strip), mock_request, turns=turns)
         _say("\nA varying first line, 52K tokens, simulated engine\n\n" + arm_table(results["mock"]))
-        results["replay"] = await replay_figures(lambda strip: mock_bench(strip=strip, rules=REPLAY_RULES), turns=turns)
+        results["replay"] = await replay_figures(
+            lambda strip: mock_bench(strip=strip, rules=REPLAY_RULES, chunk_tokens=REPLAY_CHUNK), turns=turns
+        )
         _say("\nA turn with about 500 reasoning tokens comes back, simulated engine\n\n" + arm_table(results["replay"]))
     if "embedded" in parts:
         results["embedded"] = await header_figures(lambda strip: embedded_bench(strip=strip), embedded_request, turns=turns)
