@@ -165,9 +165,10 @@ def mock_request(number: int) -> bytes:
     return body("messages", turns, output_tokens=OUTPUT_TOKENS, system=words(SIZE // 4, "prefix"))
 
 
-def embedded_request(number: int) -> bytes:
+def embedded_request(size: int) -> Callable[[int], bytes]:
     """A long system prompt and a short question."""
-    return body("messages", [words(20, f"tail{number}")], output_tokens=OUTPUT_TOKENS, system=words(EMBEDDED_SIZE, "prefix"))
+    system = words(size, "prefix")
+    return lambda number: body("messages", [words(20, f"tail{number}")], output_tokens=OUTPUT_TOKENS, system=system)
 
 
 async def header_figures(opened: Open, request: Callable[[int], bytes], *, turns: int) -> list[ArmFigure]:
@@ -255,7 +256,7 @@ def shortfalls(figures: Sequence[ArmFigure]) -> list[str]:
     return found
 
 
-async def _run(parts: Sequence[str], turns: int) -> dict[str, list[ArmFigure]]:
+async def _run(parts: Sequence[str], turns: int, embedded_size: int) -> dict[str, list[ArmFigure]]:
     results = {}
     if "mock" in parts:
         results["mock"] = await header_figures(lambda strip: mock_bench(strip=strip), mock_request, turns=turns)
@@ -265,8 +266,8 @@ async def _run(parts: Sequence[str], turns: int) -> dict[str, list[ArmFigure]]:
         )
         _say("\nA turn with about 500 reasoning tokens comes back, simulated engine\n\n" + arm_table(results["replay"]))
     if "embedded" in parts:
-        results["embedded"] = await header_figures(lambda strip: embedded_bench(strip=strip), embedded_request, turns=turns)
-        _say("\nA varying first line, 1K tokens, embedded engine\n\n" + arm_table(results["embedded"]))
+        results["embedded"] = await header_figures(lambda strip: embedded_bench(strip=strip), embedded_request(embedded_size), turns=turns)
+        _say(f"\nA varying first line, {embedded_size:,} tokens, embedded engine\n\n" + arm_table(results["embedded"]))
     return results
 
 
@@ -275,11 +276,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.prefix", description="What a stable prefix is worth.")
     parser.add_argument("--only", choices=PARTS, action="append", help="this engine alone")
     parser.add_argument("--turns", type=int, default=3, help="turns behind the first one, for each arm")
+    parser.add_argument("--embedded-tokens", type=int, default=EMBEDDED_SIZE, help="size of the embedded engine's prompt")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to FILE")
     options = parser.parse_args(arguments)
     machine = this_machine()
     _say(str(machine))
-    results = asyncio.run(_run(options.only or PARTS, options.turns))
+    results = asyncio.run(_run(options.only or PARTS, options.turns, options.embedded_tokens))
     found = [line for part in PARTS if part in results for line in shortfalls(results[part])]
     _say("\n" + ("\n".join(found) or "As it must be: varying costs 5x or more, stripped has as much cached as stable."))
     if options.json is not None:

@@ -3,8 +3,6 @@
 import asyncio
 
 import pytest
-
-from antiphon.simulation.clock import VirtualClock
 from bench.prefix import (
     LEAST_RATIO,
     REASONING_WORDS,
@@ -18,6 +16,8 @@ from bench.prefix import (
     replay_figures,
     shortfalls,
 )
+
+from antiphon.simulation.clock import VirtualClock
 
 BLOCK = 16
 
@@ -36,7 +36,7 @@ def header_arms():
 
 
 def test_a_varying_header_costs_the_whole_prompt(header_arms):
-    stable, varying, stripped = header_arms
+    stable, varying, _ = header_arms
     assert varying.engine_ms >= LEAST_RATIO * stable.engine_ms
     assert varying.cached_tokens < 4 * BLOCK
     # The source's figures: 168, 912 and 169 ms for 52K tokens.
@@ -55,7 +55,7 @@ def test_a_stripped_header_costs_nothing(header_arms):
 
 
 def test_shortfalls_are_named(header_arms):
-    stable, varying, stripped = header_arms
+    stable, varying, _ = header_arms
     found = shortfalls([stable, stable, varying])
     assert len(found) == 2 and "only 1.0x" in found[0] and str(varying.cached_tokens) in found[1]
     assert arm_table(header_arms).count("\n") == 4
