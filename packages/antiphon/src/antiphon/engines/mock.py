@@ -50,6 +50,7 @@ class MockEngine:
     ) -> None:
         self._tokenizer = tokenizer
         self._script = Script(tokenizer, frame, rules)
+        self._speak = self._script.speak
         self._options = options = options or MockOptions()
         self._clock = clock or RealClock()
         self.cache = PagedCache(options.cache_blocks, options.block_tokens, clock=self._clock.now, record=options.kv_events)
@@ -97,7 +98,7 @@ class MockEngine:
         ids: list[int] = []
         done = 0
         try:
-            spoken = self._script.speak(job.prompt_ids).cut(job.max_tokens)
+            spoken = self._speak(job.prompt_ids).cut(job.max_tokens)
             ids, finish, delay = spoken.ids, spoken.finish, self._delay(spoken)
             size, top, sleep = self._options.chunk_tokens, job.sampling.top_logprobs, self._clock.sleep
             queued: float | None = 0.0
@@ -120,7 +121,7 @@ class MockEngine:
         """With the others, in steps that take time."""
         self.running += 1
         try:
-            spoken = self._script.speak(job.prompt_ids).cut(job.max_tokens)
+            spoken = self._speak(job.prompt_ids).cut(job.max_tokens)
             delay, top = self._delay(spoken), job.sampling.top_logprobs
             prompt = array("I", job.prompt_ids)
             request = Request(prompt_ids=prompt, output_ids=spoken.ids, priority=job.priority, salt=job.cache_salt)

@@ -71,7 +71,7 @@ class Script:
         end = tokenizer.id_of(frame.end_of_turn)
         if end is None:
             raise ConfigError(f"the tokenizer has no token {frame.end_of_turn!r}; the mock engine needs it to end a turn")
-        self._end_id = end
+        self.end_id = end
 
     def speak(self, prompt_ids: Sequence[int]) -> Spoken:
         """The answer to a prompt."""
@@ -86,7 +86,7 @@ class Script:
         else:
             say, finish, delay = self._scripted(prompt, thinking=thinking)
         ids = self._tokenizer.encode(say, added=True)
-        return Spoken([*ids, self._end_id] if finish == "stop" else ids, finish, delay)
+        return Spoken([*ids, self.end_id] if finish == "stop" else ids, finish, delay)
 
     def _scripted(self, prompt: str, *, thinking: bool) -> tuple[str, Finish, float | None]:
         """What the first fitting rule says, how it ends, and its own delay."""
