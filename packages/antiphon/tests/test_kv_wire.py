@@ -79,8 +79,12 @@ def test_blocks_filled_while_decoding_are_published(form: WireForm) -> None:
         pages.add([token])
     wired.publish()
     assert wired.depth(list(range(12))) == 12
-    (message,) = read_batch(encode_batch([], block_tokens=BLOCK, at=0, rank=3, form=form)).events or [None]
-    assert message is None and read_batch(encode_batch([], block_tokens=BLOCK, at=0, rank=3, form=form)).rank == 3
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rank_and_an_empty_batch(form: WireForm) -> None:
+    batch = read_batch(encode_batch([], block_tokens=BLOCK, at=0, rank=3, form=form))
+    assert batch.rank == 3 and batch.events == ()
 
 
 def test_a_cache_that_nobody_listens_to_keeps_no_events() -> None:

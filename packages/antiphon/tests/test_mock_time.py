@@ -7,8 +7,13 @@ from mock_stage import Stage
 
 from antiphon.config import Settings
 from antiphon.engines.mock_script import Rule
+from antiphon.router.feed import WorkerFeed
+from antiphon.router.hashing import extend, root_of
+from antiphon.router.index import PrefixIndex
+from antiphon.router.kv_events import read_batch
 from antiphon.serve import build
 from antiphon.simulation.clock import RealClock, VirtualClock
+from antiphon.simulation.kv_wire import encode_batch
 from antiphon.simulation.timing import PRESETS
 from antiphon_turns.errors import StreamInterrupted, WorkerRefusal
 
@@ -100,6 +105,22 @@ def test_what_was_sampled_before_a_client_left_is_cached(model):
         (said,) = stage.run(leave_early())
         next_prompt = [*job.prompt_ids, *said]
         assert stage.engine.cache.match(next_prompt) >= len(next_prompt) - 32
+
+
+@pytest.mark.parametrize("speed", ["none", "b200"])
+def test_a_router_can_follow_the_cache(model, speed):
+    stage = Stage(model, speed=speed, kv_events=True, cache_blocks=40)
+    index = PrefixIndex()
+    feed = WorkerFeed("w", block_tokens=16, device=index, host=PrefixIndex())
+    jobs = [stage.job(tokens=200, seed=seed, words=50) for seed in range(5)]
+    for number, job in enumerate(jobs):
+        stage.run(stage.played(job))
+        events = stage.engine.cache.take_events()
+        feed.receive(number, read_batch(encode_batch(events, block_tokens=16, at=stage.clock.now())))
+        for one in jobs:
+            depth = index.depths(extend(one.prompt_ids, root_of(""), 16)).get("w", 0)
+            assert 16 * depth == stage.engine.cache.match(one.prompt_ids)
+    assert stage.engine.cache.evicted > 0 and len(index) == stage.engine.cache.used_blocks
 
 
 def test_a_prompt_that_never_fits_is_refused_where_time_counts(model):

@@ -89,7 +89,6 @@ class MockEngine:
 
     async def _at_once(self, job: Job) -> AsyncGenerator[Chunk, None]:
         """Every job for itself; only delays take time."""
-        self.running += 1
         prompt = array("I", job.prompt_ids)
         # The last token is always computed: its logits are what the first answer token is sampled from.
         pages = self.cache.open(prompt[:-1], salt=job.cache_salt, priority=job.priority)
@@ -97,6 +96,7 @@ class MockEngine:
         room = pages.add(prompt[pages.held_tokens :]) == len(prompt) - (cached or 0)
         ids: list[int] = []
         done = 0
+        self.running += 1
         try:
             spoken = self._speak(job.prompt_ids).cut(job.max_tokens)
             ids, finish, delay = spoken.ids, spoken.finish, self._delay(spoken)
