@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden bench-parsers bench-dispatch bench-prompt fuzz mutate forced-calls clean
+.PHONY: help install serve test lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden bench-parsers bench-prefix bench-dispatch bench-prompt fuzz mutate forced-calls clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -106,6 +106,10 @@ bench-dispatch: ## when blocks and calls leave after their closing tokens, besid
 bench-prompt: ## what a 52K-token prompt costs before its first token: cold, again, grown, beside the peer (ANTIPHON_SHARED)
 	@scripts/install.sh all
 	@scripts/bench_peer.sh prompt $(ARGS)
+
+bench-prefix: ## what a varying first line costs, on the simulated engine (52K tokens) and the embedded one (1K); an edited turn
+	@scripts/install.sh all
+	@$(BIN)/python -m bench.prefix $(ARGS)
 
 fuzz: ## coverage-guided fuzzing of the parsers (FUZZ_SECONDS=600 by default)
 	@scripts/install.sh all
