@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 from msgspec import structs
 
-from antiphon_turns import AssistantMessage, CallSegment, Message, ReasoningSegment, Segment, TurnRequest
+from antiphon_turns import AssistantMessage, CallSegment, Message, ReasoningSegment, Segment, TextSegment, TurnRequest
 from antiphon_turns.replay import TurnRecord, choose
 
 Spans = tuple[tuple[int, int] | None, ...]
@@ -92,8 +92,8 @@ def woven(
     out: list[str] = []
     done = 0
     for start, stop in _runs(turn.spans, segments):
-        first = _end_of(write(segments[:start]), full) if start else 0
-        last = _end_of(write(segments[:stop]), full) if stop < len(segments) else body
+        first = _end_of(segments, start, full, write) if start else 0
+        last = _end_of(segments, stop, full, write) if stop < len(segments) else body
         if first is None or last is None or first < done:
             continue
         span_start, span_stop = turn.spans[start], turn.spans[stop - 1]
@@ -133,11 +133,22 @@ def _settled(start: int, stop: int, segments: Sequence[Segment]) -> tuple[int, i
     return start, stop
 
 
-def _end_of(part: str, full: str) -> int | None:
-    """Where the text of the first segments ends within the text of all, the white space behind it left out; None when the
+def _end_of(segments: Sequence[Segment], count: int, full: str, write: Callable[[Sequence[Segment]], str]) -> int | None:
+    """Where the first `count` segments end within the text of all, the white space behind them left out; None when the
     writer binds what follows so closely that it cannot be told."""
-    bare = part.rstrip()
-    return len(bare) if full.startswith(bare) else None
+    bare = write(segments[:count]).rstrip()
+    if full.startswith(bare):
+        return len(bare)
+    last = segments[count - 1]
+    if not isinstance(last, TextSegment) or not last.text.strip():
+        return None
+    # A text that the writer puts elsewhere when something follows: a mark tells where it ends.
+    marked = write((*segments[: count - 1], structs.replace(last, text=last.text.rstrip() + _MARK), *segments[count:]))
+    place = marked.find(_MARK)
+    return place if _MARK not in full and full.startswith(marked[:place]) else None
+
+
+_MARK = "\U000f8a1d"
 
 
 def _start_of(text: str, full: str, start: int) -> int:

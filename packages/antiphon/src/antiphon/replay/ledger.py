@@ -86,10 +86,11 @@ def _tag_key(tenant: str, turn_tag: str) -> bytes:
 
 
 def _text_key(tenant: str, before: str, segments: Sequence[Segment]) -> bytes:
-    """Reasoning is no part of it: a client may leave it out. Neither are arguments, which clients spell anew; names are."""
-    text = "".join(segment.text for segment in segments if isinstance(segment, TextSegment))
+    """Reasoning is no part of it: a client may leave it out. Neither are arguments, which clients spell anew; names are. White space is
+    none either: where a client leaves out what stood between two texts, they come back as one."""
+    text = "".join("".join(segment.text.split()) for segment in segments if isinstance(segment, TextSegment))
     names = [segment.name for segment in segments if isinstance(segment, CallSegment) and segment.status != "truncated"]
-    return _digest("text", tenant, before, text.strip(), *names)
+    return _digest("text", tenant, before, text, *names)
 
 
 def _digest(*parts: str) -> bytes:
