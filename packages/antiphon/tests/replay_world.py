@@ -44,8 +44,9 @@ ARGUMENTS = (
 )
 TEXTS = ("Done.", "I will look.  ", "\u4f60\u597d, na\u00efve \U0001f600", "a\n\n  b\n", "1.0 and 1e3", "  lead", "x < y && <b>\n")
 REASONING = ("Look first.", "Why?\n\nBecause 2 < 3.", "\u4f60  ok ", "  two\n", "\U0001f600")
-# Families whose models end a turn with the token that opens the next one: behind a call, and behind an answer.
+# What ends a turn behind a call, and behind an answer, in families whose models say who speaks next.
 NEXT_SPEAKER = {
+    "harmony": {True: "<|call|>", False: "<|return|>"},
     "glm47": {True: "<|observation|>", False: "<|user|>"},
     "gemma4": {True: "<|tool_response>", False: "<turn|>"},
 }
