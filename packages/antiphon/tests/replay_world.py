@@ -43,7 +43,7 @@ ARGUMENTS = (
     ("run", "{}"),
 )
 TEXTS = ("Done.", "I will look.  ", "\u4f60\u597d, na\u00efve \U0001f600", "a\n\n  b\n", "1.0 and 1e3", "  lead", "x < y && <b>\n")
-REASONING = ("Look first.", "Why?\n\nBecause 2 < 3.", "\u4f60  ok ", "  two\n", "\U0001f600")
+REASONING = ("Look first.", "Why?\n\nBecause 2 < 3.", "\u4f60  ok ", "  two\n", "Hm \U0001f600")
 # What ends a turn behind a call, and behind an answer, in families whose models say who speaks next.
 NEXT_SPEAKER = {
     "harmony": {True: "<|call|>", False: "<|return|>"},
@@ -90,7 +90,7 @@ def some_turn(dice: random.Random, family: str, *, last: bool, reasons: bool = T
     return tuple(out)
 
 
-def sampled(model: Model, opening: str, made: Sequence[Segment], dice: random.Random, *, number: int = 0) -> list[int]:
+def sampled(opening: str, *, model: Model, made: Sequence[Segment], dice: random.Random, number: int = 0) -> list[int]:
     """Ids of a turn as a model could have sampled them behind `opening`: cut into tokens as no tokenizer would, with the end of
     the turn. `number`: the calls that the conversation holds already."""
     writer, frame, tokenizer = model.format.writer, model.family.frame, model.tokenizer
