@@ -133,9 +133,7 @@ def _settled(start: int, stop: int, segments: Sequence[Segment]) -> tuple[int, i
     return start, stop
 
 
-def _end_of(
-    segments: Sequence[Segment], count: int, full: str, write: Callable[[Sequence[Segment]], str], *, text: str = ""
-) -> int | None:
+def _end_of(segments: Sequence[Segment], count: int, full: str, write: Callable[[Sequence[Segment]], str], *, text: str = "") -> int | None:
     """Where the first `count` segments end within the text of all, the white space behind them left out; None when the
     writer binds what follows so closely that it cannot be told. `text`: of the ids that stand for the last of them."""
     bare = write(segments[:count]).rstrip()

@@ -153,5 +153,7 @@ def _visible(message: Message) -> str:
         return ""
     if not isinstance(message, AssistantMessage):
         return message.text
-    texts = ("".join(s.text.split()) if isinstance(s, TextSegment) else s.name for s in message.segments if not isinstance(s, ReasoningSegment))
+    texts = (
+        "".join(s.text.split()) if isinstance(s, TextSegment) else s.name for s in message.segments if not isinstance(s, ReasoningSegment)
+    )
     return "\n".join(sorted(texts))
