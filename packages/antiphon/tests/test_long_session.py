@@ -44,6 +44,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
+def somebody_else(frontend: Frontend, client: Agent, dice: random.Random) -> None:
+    """A few turns of another tenant."""
+    for _ in range(5):
+        say = partial(sampled, model=frontend.model, made=some_turn(dice, "qwen3_coder", last=False), dice=dice)
+        client.take(frontend.ask("messages", client.body(), say, tenant="other").answer)
+
+
 @pytest.mark.timeout(300)
 def test_five_hundred_turns(clock: Clock) -> None:
     model = family_model("qwen3_coder")
@@ -79,14 +86,16 @@ def test_five_hundred_turns(clock: Clock) -> None:
             clock.now += 30.0
             if number % 50 == 49:
                 clock.now += IDLE_SECONDS
-                for _ in range(5):
-                    turn = some_turn(dice, "qwen3_coder", last=False)
-                    said = frontend.ask("messages", other.body(), partial(sampled, model=model, made=turn, dice=dice), tenant="other")
-                    other.take(said.answer)
+                somebody_else(frontend, other, dice)
             assert pipeline.ledger.bytes <= LEDGER_BYTES
             assert pipeline.watch.sent.bytes <= COMPARED_BYTES
         assert len(pipeline.ledger) < CYCLE * CYCLES, "the bound was never reached"
-    # The same place in the first cycle and in the last: the same text, so the same cost; idle time and evictions change nothing.
+    check_costs(costs, sizes)
+
+
+def check_costs(costs: list[float], sizes: list[int]) -> None:
+    """The same place in the first cycle and in the last: the same amount of text, so the same cost; idle time and evictions change
+    nothing."""
     first, last = sum(costs[20:CYCLE]), sum(costs[-CYCLE + 20 :])
     assert last < 3 * first * sum(sizes[-CYCLE + 20 :]) / sum(sizes[20:CYCLE])
     # Within a cycle the cost grows no faster than the prompt does.

@@ -153,7 +153,5 @@ def _visible(message: Message) -> str:
         return ""
     if not isinstance(message, AssistantMessage):
         return message.text
-    texts = (
-        "".join(s.text.split()) if isinstance(s, TextSegment) else s.name for s in message.segments if not isinstance(s, ReasoningSegment)
-    )
-    return "\n".join(sorted(texts))
+    shown = [segment for segment in message.segments if not isinstance(segment, ReasoningSegment)]
+    return "\n".join(sorted("".join(s.text.split()) if isinstance(s, TextSegment) else s.name for s in shown))
