@@ -70,7 +70,7 @@ def family_model(name: str) -> Model:
     return Model(identity, files=files, template=template, found=Recognition(model_format=found, why="by the test"))
 
 
-ANSWERS = ("rt", "t", "rtrt", "rt")
+ANSWERS = ("rt", "t", "rtrt", "rt", "r")
 STEPS = ("rc", "rtc", "tc", "rcc", "rtcrc", "rcrcc", "c", "rccc", "trc")
 ONE_CALL = ("rc", "rtc", "tc", "c", "trc")
 
@@ -80,8 +80,8 @@ def some_turn(dice: random.Random, family: str, *, last: bool, reasons: bool = T
     harmony = family == "harmony"
     shapes = (ANSWERS[:2] if harmony else ANSWERS) if last else (ONE_CALL if harmony else STEPS)
     out: list[Segment] = []
-    for kind in dice.choice(shapes):
-        if kind == "r" and reasons:
+    for kind in (shape := dice.choice(shapes)):
+        if kind == "r" and (reasons or shape == "r"):
             out.append(ReasoningSegment(dice.choice(REASONING)))
         elif kind == "t" and not (out and isinstance(out[-1], TextSegment)):
             out.append(TextSegment(dice.choice(TEXTS)))

@@ -48,7 +48,8 @@ class Recall:
         lost: list[Anomaly] = []
         places = Places(request.messages)
         for index, message in enumerate(request.messages):
-            if not isinstance(message, AssistantMessage) or not message.segments:
+            # Of a turn that was all reasoning some clients return an empty message; at the end it is a turn to come.
+            if not isinstance(message, AssistantMessage) or (not message.segments and index == len(request.messages) - 1):
                 continue
             record = self._one(request, index, places, sealer, tenant)
             if record is not None:
