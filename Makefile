@@ -60,7 +60,7 @@ replay: ## real agent clients against the mock engine: tokens lost per turn and 
 replay-all: ## exact replay of every must family: 30 sessions a client, restarts, other tenants, the long session; about 30 minutes on one core
 	@scripts/install.sh all
 	@REPLAY_SESSIONS=30 $(BIN)/python -m pytest -n $(JOBS) --timeout 1800 -rP \
-		packages/antiphon/tests/test_replay_sessions.py packages/antiphon/tests/test_long_session.py $(PYTEST_ARGS)
+		packages/antiphon/tests/test_replay_sessions.py tests/long/test_long_session.py $(PYTEST_ARGS)
 
 soak-prompt: ## memory over 10,000 sessions of 20 turns: growth per 10,000 requests (ARGS="--sessions 2000"); about 20 minutes
 	@scripts/install.sh all
