@@ -26,7 +26,7 @@ _QUOTES = {"json": '"\\""', "python": '"\'"', "raw": ""}
 _ANY = r"ANY: ~/[^\x00-\u{10FFFF}]/"
 """All byte strings, said as the complement of none: only so are complements of what goes on with it seen to be empty."""
 _WORD = "/[A-Za-z_][A-Za-z0-9_.-]{0,23}/"
-_CUTS = re.compile(r"(?<=[{\[])|(?<=, )")
+_CUTS = re.compile(r"(?<=[{\[<])|(?<=, )")
 """Where a text is cut into lexemes. The matcher takes the longest lexeme and gives up the ways that had a shorter one, so that a separator
 must not be a lexeme in one way and the beginning of one in another."""
 
