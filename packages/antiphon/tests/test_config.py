@@ -233,7 +233,7 @@ def test_what_only_the_server_can_check_is_one_sentence(monkeypatch, tmp_path):
         (("--tool-call-parser", "hermess"), "unknown tool parser 'hermess': did you mean hermes? Known are"),
         (("--dyn-tool-call-parser", "qwen3_codr"), "unknown tool parser 'qwen3_codr': did you mean qwen3_coder"),
         (("--reasoning-parser", "qwen33"), "unknown reasoning parser 'qwen33': did you mean qwen3"),
-        (("--tool-call-parser", "zzzzzz"), "unknown tool parser 'zzzzzz': "),
+        (("--tool-call-parser", "zzzzzz"), "unknown tool parser 'zzzzzz'. Known are"),
         (("--profile", "gpt-55"), "no metadata profile is called 'gpt-55'; there are gpt-5.5"),
         (("--alias", "x=other"), "the alias 'x=other' leads to 'other', and this server has only 'antiphon-mock'"),
         (("--mock-fault", "fire"), "--mock-fault takes crash-after=N"),

@@ -48,10 +48,10 @@ def named(name: str) -> ToolChoice:
 @pytest.mark.parametrize(
     ("call_format", "tools", "choice", "prefix", "start"),
     [
-        (HERMES, [NOW], ANY, '<tool_call>\n{"name": "now", "arguments":', 'start: " {}}'),
+        (HERMES, [NOW], ANY, '<tool_call>\n{"name": "now", "arguments":', 'start: " {" "}}'),
         (HERMES, [NOW, WEATHER], named("get_weather"), '<tool_call>\n{"name": "get_weather", "arguments":', 'start: " {'),
         (HERMES, [NOW, WEATHER], ANY, '<tool_call>\n{"name":', "start: r"),
-        (QWEN, [NOW], ANY, "<tool_call>\n<function=now>\n", 'start: "</function>\\n</tool_call>"'),
+        (QWEN, [NOW], ANY, "<tool_call>\n<function=now>\n", 'start: "<" "/function>\\n<" "/tool_call>"'),
         (QWEN, [NOW, WEATHER], ANY, "<tool_call>\n<function=", "start: r"),
     ],
 )
@@ -63,7 +63,7 @@ def test_the_prefix_is_what_is_certain(call_format: CallFormat, tools: list[Tool
 
 def test_an_end_token_closes_the_turn() -> None:
     grammar = force_calls(HERMES, [NOW], ANY, budget_tokens=99, end_token="<|im_end|>").grammar
-    assert grammar.splitlines()[1].endswith('}\\n</tool_call>" <|im_end|>')
+    assert grammar.splitlines()[1].endswith('}\\n<" "/tool_call>" <|im_end|>')
 
 
 def test_no_tool_is_the_callers_error() -> None:
@@ -73,7 +73,7 @@ def test_no_tool_is_the_callers_error() -> None:
 
 def test_names_with_json_and_lark_characters_are_quoted() -> None:
     forced = force_calls(HERMES, [tool('a"b\\c', schema()), NOW], ANY, budget_tokens=99)
-    quoted = json.dumps(' "a\\"b\\\\c", "arguments": ')[:-1]
+    quoted = json.dumps(' "a\\"b\\\\c", ')
     assert quoted in forced.grammar
 
 
@@ -98,8 +98,8 @@ def test_strings_keep_within_the_budget(budget: int) -> None:
 
 def test_optional_arguments_may_be_skipped_and_required_ones_not() -> None:
     grammar = force_calls(HERMES, [WEATHER], ANY, budget_tokens=99).grammar
-    (after_city,) = [line for line in grammar.splitlines() if '", \\"unit\\": "' in line and "| " in line]
-    assert after_city.endswith('| "}}\\n</tool_call>"')
+    (after_city,) = [line for line in grammar.splitlines() if '", " "\\"unit\\": "' in line and "| " in line]
+    assert after_city.endswith('| "}}\\n<" "/tool_call>"')
     assert '"{}' not in grammar
 
 

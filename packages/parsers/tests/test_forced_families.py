@@ -208,3 +208,32 @@ def test_three_hundred_tools_are_built_once() -> None:
         assert len(first.grammar) < 60 * 300 + 20_000, "equal schemas are one rule"
         text = written(model, ("tool_287", {"path": "x"}))
         assert PLAIN.accepts(first.grammar, text[len(first.prefix) :])
+
+
+ROOMY: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
+    "several edits of a file": (
+        schema("path", "edits", path=STRING, edits={"type": "array", "items": schema("old", "new", old=STRING, new=STRING)}),
+        {"path": "a.py", "edits": [{"old": "x = 1\ny = 2\n", "new": "x = 2\ny = 3\nz = 4\n"}] * 3},
+        2000,
+    ),
+    "a list of tasks": (
+        schema("tasks", tasks={"type": "array", "items": schema("text", "state", text=STRING, state={"enum": ["open", "done"]})}),
+        {"tasks": [{"text": f"Write the tests of part {number}", "state": "open"} for number in range(4)]},
+        1000,
+    ),
+    "a matrix beside a name": (
+        schema("name", name=STRING, rows={"type": "array", "items": {"type": "array", "items": {"type": "number"}}}),
+        {"name": "x", "rows": [[1, 2.5], [3, 4]]},
+        1000,
+    ),
+    "a list of numbers in little room": (schema("n", n=INTEGER, xs={"type": "array", "items": INTEGER}), {"n": 1, "xs": [5]}, 160),
+}
+
+
+@pytest.mark.parametrize("name", ROOMY)
+@pytest.mark.parametrize("family", MUST)
+def test_ordinary_lists_fit_an_ordinary_budget(family: str, name: str) -> None:
+    parameters, arguments, budget = ROOMY[name]
+    model = FORMATS[family]
+    budget *= 4 if family == "minimax_m3" else 1  # its tags take most of the room
+    assert accepted(model, [tool(parameters)], written(model, ("write_file", arguments)), budget=budget)

@@ -69,14 +69,14 @@ def test_a_call_that_has_begun_is_held_to_the_grammar(name: str) -> None:
     model, given = FORMATS[name], tool(NOTES)
     form = model.call_format
     assert form is not None
-    call = written(model, GOOD[0])
+    call = written(model, GOOD[0]).removeprefix(form.lead)
     whole = call.removesuffix(form.block_close)
     header = call.index("write_notes")
     for size in range(1, header + len("write_notes") + 2):
         rest = force_argument(form, given, written=call[:size], budget_tokens=2000)
         assert rest is not None, call[:size]
         assert fits(rest, whole[size:])
-        assert not READER.begins(rest.grammar, written(model, "Notes:\n* x\n")[size + len(rest.prefix) :])
+        assert not READER.begins(rest.grammar, written(model, "Notes:\n* x\n").removeprefix(form.lead)[size + len(rest.prefix) :])
     later = force_argument(form, given, written=whole[len(form.block_open) : header + 3], budget_tokens=2000)
     assert later is not None and fits(later, whole[header + 3 :]), "a further call in its block"
     assert force_argument(form, given, written="no call", budget_tokens=2000) is None

@@ -70,6 +70,8 @@ def test_unknown_names_are_errors_that_name_near_ones() -> None:
         resolve("qwen3_codr", None)
     with pytest.raises(ConfigError, match="unknown reasoning parser 'deepseek_r7'"):
         resolve(None, "deepseek_r7")
+    with pytest.raises(ConfigError, match=r"unknown tool parser 'zzzz'\. Known are deepseek_v3,"):
+        resolve("zzzz", None)
 
 
 def test_format_parts() -> None:

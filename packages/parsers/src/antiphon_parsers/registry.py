@@ -197,7 +197,5 @@ def _look_up(kind: str, name: str | None, parts: list[str], aliases: dict[str, s
     if found is not None:
         return found
     near = difflib.get_close_matches(fold(name), known, n=3, cutoff=0.6)
-    suggestion = ", ".join(dict.fromkeys(known[match] for match in near)) or "none of them is near"
-    raise ConfigError(
-        f"unknown {kind} parser {name!r}: did you mean {suggestion}? Known are {', '.join(sorted(parts))}, {hf.NAME} and none."
-    )
+    suggestion = f": did you mean {', '.join(dict.fromkeys(known[match] for match in near))}?" if near else "."
+    raise ConfigError(f"unknown {kind} parser {name!r}{suggestion} Known are {', '.join(sorted(parts))}, {hf.NAME} and none.")

@@ -12,7 +12,7 @@ from antiphon_parsers.forcing.nodes import NOTHING, Exact, Node, Rules, Words, W
 from antiphon_parsers.forcing.rooms import divide_call, divide_evenly
 from antiphon_parsers.forcing.shapes import Anything, Choice, Listing, Literals, Mapping, Never, Number, Shape, Text, bare_text
 from antiphon_parsers.forcing.structure import Run, forbidden_in_element
-from antiphon_parsers.forcing.values import number_node, tree_of
+from antiphon_parsers.forcing.values import DECENT, item_counts, number_node, tree_of
 
 _MAX_ITEMS = 32
 _ITEM = "item"
@@ -77,17 +77,31 @@ class _Elements:
         return self._rules.run(Exact(f"{self._marker}<"), said(name), Exact(">"), self.value(shape, room, f"{self._marker}</{name}>"))
 
     def _listing(self, shape: Listing, room: int, end: str) -> Node:
-        need = least(shape.rest) + self.markup
-        heads = [self._element(_ITEM, item, least(item) + self.markup) for item in shape.first]
-        left = room - sum(least(item) + 2 * self.markup for item in shape.first)
+        tags = self._tags(shape.rest)
+        heads = [self._element(_ITEM, item, least(item) + self._tags(item) + self.markup) for item in shape.first]
+        left = room - sum(least(item) + self._tags(item) + 2 * self.markup for item in shape.first)
         low = max(0, shape.low - len(heads))
         high = _MAX_ITEMS if shape.high is None else shape.high - len(heads)
-        each = min(most(shape.rest), 24 * weight(shape.rest) + least(shape.rest)) + self.markup
+        need = least(shape.rest) + tags + self.markup
+        each = min(most(shape.rest), DECENT * weight(shape.rest) + least(shape.rest)) + tags + self.markup
         count = max(low, min(high, _MAX_ITEMS, left // need, max(1, left // each)))
         if count <= 0:
             return self._rules.run(*heads, Exact(end))
-        items = self._element(_ITEM, shape.rest, min(most(shape.rest), left // count - self.markup))
-        return self._rules.run(*heads, self._rules.several(items, low, count), Exact(end))
+        rooms = {size: min(most(shape.rest) + tags, left // size - self.markup) for size in item_counts(low, count, left)}
+        items = [self._rules.several(self._element(_ITEM, shape.rest, given), low, size) for size, given in rooms.items()]
+        return self._rules.run(*heads, self._rules.either(items), Exact(end))
+
+    def _tags(self, shape: Shape) -> int:
+        """Tokens of the tags within a value, one item a list."""
+        match shape:
+            case Mapping():
+                return sum(self.markup + self._tags(member.shape) for member in shape.members)
+            case Listing():
+                return self.markup + self._tags(shape.rest)
+            case Choice():
+                return max(map(self._tags, shape.options))
+            case _:
+                return 0
 
     def _mapping(self, shape: Mapping, room: int, end: str) -> Node:
         places, _ = divide_evenly(shape, room, markup=self.markup)

@@ -26,6 +26,9 @@ _QUOTES = {"json": '"\\""', "python": '"\'"', "raw": ""}
 _ANY = r"ANY: ~/[^\x00-\u{10FFFF}]/"
 """All byte strings, said as the complement of none: only so are complements of what goes on with it seen to be empty."""
 _WORD = "/[A-Za-z_][A-Za-z0-9_.-]{0,23}/"
+_CUTS = re.compile(r"(?<=[{\[<])|(?<=, )")
+"""Where a text is cut into lexemes. The matcher takes the longest lexeme and gives up the ways that had a shorter one, so that a separator
+must not be a lexeme in one way and the beginning of one in another."""
 
 
 def lower_lark(grammar: CallGrammar, *, end_token: str | None = None, tokens: Mapping[str, int] | None = None) -> str:
@@ -89,7 +92,8 @@ class _Lark:
                 return self._raw(node) if node.form == "raw" else self._terminal(self._string(node))
 
     def _text(self, text: str) -> str:
-        return " ".join(map(self._piece, filter(None, self._split.split(text))))
+        pieces = [piece for part in self._split.split(text) for piece in (_CUTS.split(part) if part not in self._tokens else (part,))]
+        return " ".join(map(self._piece, filter(None, pieces)))
 
     def _piece(self, piece: str) -> str:
         known = self._tokens.get(piece)

@@ -50,8 +50,9 @@ def divide_call(shape: Mapping, room: int, *, markup: int) -> tuple[list[Place],
     fair = shares(room, claims)
     big = room - sum(crowd)
     sizes = [min(crowd[k] + big, claims[k][1]) for k in range(len(members))]
-    grown = [growing > 1 and size > fair[k] * 3 // 2 for k, size in enumerate(sizes)]
-    ordinary = crowd if any(grown) else fair
+    # Where a share of its own gives nobody much, all have the even one.
+    ordinary = crowd if growing > 1 and any(size > fair[k] * 3 // 2 for k, size in enumerate(sizes)) else fair
+    grown = [ordinary is crowd and size > crowd[k] * 3 // 2 for k, size in enumerate(sizes)]
     return _places(members, ordinary, sizes, grown, markup), ordinary[-1] if shape.extra is not None else 0
 
 

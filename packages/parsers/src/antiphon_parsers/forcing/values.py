@@ -29,12 +29,19 @@ _MAX_ITEMS = 64
 _MAX_DIGITS = 15
 _ENTRY_ROOM = 40  # tokens an entry of an undescribed container needs at least
 _KEY_ROOM = 22
+_FEW, _FEW_ROOM = 4, 128
+DECENT = 24  # tokens that every string of a list's items gets, where there is room for more than one item
 _WORD = "[A-Za-z_][A-Za-z0-9_]{0,23}"
 
 
 def tree_of(shape: Text) -> Tree | None:
     """What the text must match, None when that is anything."""
     return read(FORMS[shape.form]) if shape.form is not None else shape.tree
+
+
+def item_counts(low: int, count: int, room: int) -> list[int]:
+    """How many items a list may have: `count`, or few with more room each."""
+    return [max(low, _FEW), count] if low < count > _FEW and room >= _FEW_ROOM else [count]
 
 
 def number_node(shape: Number, room: int) -> Node:
@@ -111,8 +118,9 @@ class ValueLowering:
         count = max(low, min(high, _MAX_ITEMS, left // (least(shape.rest) + 2), self._affordable(shape.rest, left)))
         tail: Tail = Tail(None, NOTHING if low == 0 else None)
         if count > 0:
-            each = min(left // count - 2, most(shape.rest))
-            tail = Tail(self._items(shape.rest, each, (max(1, low), count), close), tail.end)
+            rooms = {size: min(left // size - 2, most(shape.rest)) for size in item_counts(low, count, left)}
+            ways = [self._items(shape.rest, given, (max(1, low), size), close) for size, given in rooms.items()]
+            tail = Tail(rules.either(ways), tail.end)
         for item, given in zip(reversed(shape.first), reversed(firsts), strict=True):
             ways = [
                 rules.run(self.value(item, given - 2, text), node)
@@ -130,8 +138,8 @@ class ValueLowering:
     def _affordable(self, item: Shape, room: int) -> int:
         """How many items, so that each still has a decent size."""
         if most(item) <= 64:
-            return room // (most(item) + 2)
-        return max(1, min(32 // weight(item), room // (least(item) + 24)))
+            return max(1, room // (most(item) + 2))
+        return max(1, min(32 // weight(item), room // (least(item) + DECENT * weight(item))))
 
     def _mapping(self, shape: Mapping, room: int, after: str) -> Node:
         """An object; members the room cannot hold even at their smallest are left out if optional."""
