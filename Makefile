@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test lint fmt lock agents agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden bench-parsers fuzz forced-calls clean
+.PHONY: help install serve test lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden bench-parsers fuzz mutate forced-calls clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -48,12 +48,17 @@ lock: ## write requirements/ from what is installed in .venv
 	@scripts/install.sh all
 	@$(BIN)/python scripts/lock.py
 
-agents: ## real agent clients against the mock engine (CLIENTS="claude pi", SCRIPTS="agent_session"; needs root)
+agents: ## real agent clients against the mock engine (CLIENTS="claude pi", SCRIPTS="agent_session", DISPATCH="off"; needs root)
 	@scripts/install.sh serve
 	@scripts/agents.sh
-	@MODES="$${MODES:-honest recover}" CUTS="$${CUTS:-value nothing}" scripts/agents_cut.sh
+	@scripts/agents_long.sh
+	@MODES="$${MODES:-honest recover}" CUTS="$${CUTS:-value}" scripts/agents_cut.sh
 
-agents-cut: ## every way a tool call can be cut, with every client; about 20 minutes (MODES="honest", CUTS="value", CLIENTS as above)
+agents-long: ## the longer session alone: markup in edits, a failed call, a compaction (CLIENTS="claude codex openclaw")
+	@scripts/install.sh serve
+	@scripts/agents_long.sh
+
+agents-cut: ## every way a tool call can be cut, with every client; over an hour (MODES="honest", CUTS="value", CLIENTS as above)
 	@scripts/install.sh serve
 	@scripts/agents_cut.sh
 
@@ -84,6 +89,7 @@ docs: ## write the generated pages of docs/
 	@scripts/install.sh all
 	@$(BIN)/python scripts/field_table.py
 	@$(BIN)/python scripts/support_table.py
+	@$(BIN)/python scripts/explain_table.py
 
 golden: ## write the golden prompts of every family anew (packages/antiphon/tests/golden_prompts); the diff is for review
 	@scripts/install.sh all
@@ -96,6 +102,10 @@ bench-parsers: ## parser CPU of every must family next to two other servers' par
 fuzz: ## coverage-guided fuzzing of the parsers (FUZZ_SECONDS=600 by default)
 	@scripts/install.sh all
 	@$(BIN)/python scripts/fuzz_parsers.py --seconds $(FUZZ_SECONDS) $(ARGS)
+
+mutate: ## every client-shaped body with one thing wrong at every depth, and many requests drawn from the OpenAPI document; make test sends a sample
+	@scripts/install.sh all
+	@ANTIPHON_MUTATE=all $(BIN)/python -m pytest packages/antiphon/tests/test_mutated_bodies.py packages/antiphon/tests/test_openapi_requests.py $(PYTEST_ARGS)
 
 forced-calls: ## 50 forced tool calls on the default model, and one in every family's format: all must fit their schema
 	@scripts/install.sh all

@@ -42,6 +42,10 @@ start_server() { # start_server LOG FLAG...: runs the mock engine until this she
   done
 }
 
+full_catalog() { # a line of Codex's settings: a full catalog entry, with which it offers its freeform apply_patch
+  echo "model_catalog_json = \"$sessions/codex_catalog_full.json\""
+}
+
 run_client() { # run_client CLIENT: one session of one client, as shipped; its variant is behind the slash
   local client=$1 variant=${1#*/}
   case $client in
@@ -50,7 +54,7 @@ run_client() { # run_client CLIENT: one session of one client, as shipped; its v
     claude-tui) "${PYTHON:-.venv/bin/python}" "$sessions/run_claude_tui.py" "$url" ;;
     codex/plain) "$sessions/run_codex.sh" "$url" ;;
     # A full catalog entry gives Codex the freeform apply_patch tool and its lark grammar.
-    codex/patch) CODEX_EXTRA_TOP="model_catalog_json = \"$sessions/codex_catalog_full.json\"" "$sessions/run_codex.sh" "$url" ;;
+    codex/patch) CODEX_EXTRA_TOP="$(full_catalog)" "$sessions/run_codex.sh" "$url" ;;
     # With a token command of its own Codex asks /v1/models for the catalog.
     codex/auth)
       CODEX_EXTRA_PROVIDER='[model_providers.local.auth]

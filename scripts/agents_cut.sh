@@ -6,22 +6,22 @@
 #   MODES="honest recover ..."          --cut-calls, with `incremental-` in front also --argument-streaming incremental
 #   CUTS="opener name ..."              where the call is cut: behind <tool_call>, behind the name, inside the value, before
 #                                       </parameter>, before </function>; `second`: a good call, then a cut one;
-#                                       `nothing`: complete at the limit; `always`: every call, inside the value
+#                                       `silent`: inside the value, with no text before the call; `nothing`: complete at the
+#                                       limit; `always`: every call, inside the value
 #   ANTIPHON_SHARED, SERVE_ARGS         as in agents.sh
 #
-# A session must end in one of two ways, and nothing of a cut call may run in either:
-#   goes-on   the good call ran and the final text arrived
-#   stops     the client ended the session by itself, with nothing run
-# Exit status 1 if one does not; 0 with a reason where the sessions cannot be run at all.
+# tests/agents/cut_outcomes.txt says what must become of each session; nothing of a cut call may run, and no session may go on for
+# ever. Exit status 1 if one does otherwise; 0 with a reason where the sessions cannot be run at all.
 set -euo pipefail
 
 self=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/$(basename "${BASH_SOURCE[0]}")
 . "$(dirname "$self")/agents_common.sh"
 command='echo TOOLRAN_$((6*7)) | tee ran.txt' # the shell computes 42, so text alone cannot fake that it ran
-limit=60                                      # seconds a session may take
+limit=${LIMIT:-90}                            # seconds a session may take
+most_turns=8                                  # and turns; three recoveries of ours and those of the client's own are fewer
 
 row() { # row MODE CUT CLIENT OUTCOME RESULT TURNS SECONDS
-  printf '%-20s %-10s %-28s %-9s %-6s %5s %7s\n' "$@"
+  printf '%-20s %-10s %-38s %-9s %-6s %5s %7s\n' "$@"
 }
 
 session() { # session CLIENT FOLDER: one session of one client, in FOLDER/cwd
@@ -32,27 +32,21 @@ session() { # session CLIENT FOLDER: one session of one client, in FOLDER/cwd
   esac
 }
 
-wanted() { # wanted MODE CUT CLIENT: goes-on, or any (goes-on or stops)
-  case $2 in
-    nothing) echo goes-on && return ;;
-    always) echo any && return ;;
-  esac
-  case $1/$3 in
-    # Bytes of the call are out, so the response fails, the client asks the same again, and the script cuts it again.
-    incremental-*/codex/* | incremental-*/*responses*) echo any && return ;;
-  esac
-  case $2/$3 in
-    */claude | */claude_agent_sdk) echo goes-on && return ;; # they continue a turn that the limit has cut
-    */codex/*) echo goes-on && return ;; # told that the turn has not ended
-    second/opencode/* | second/pi/*) echo goes-on && return ;;
-  esac
-  [ "$2" = opener ] && echo any && return # no name yet: there is no call to show
-  case $1/$3 in
-    *recover/*) echo goes-on ;;
-    incremental-honest/*nonstream) echo any ;; # a unary body has nobody who watches arguments grow
-    incremental-honest/*) echo goes-on ;;
-    *) echo any ;;
-  esac
+wanted() { # wanted MODE CUT CLIENT: the outcomes that are right, from the table
+  local mode cut client outcomes
+  while read -r mode cut client outcomes; do
+    case $mode in '' | '#'*) continue ;; esac
+    # shellcheck disable=SC2254 # they are patterns
+    case $1 in $mode) ;; *) continue ;; esac
+    # shellcheck disable=SC2254
+    case $2 in $cut) ;; *) continue ;; esac
+    # shellcheck disable=SC2254
+    case $3 in $client) ;; *) continue ;; esac
+    if [ "$outcomes" = honest ]; then wanted honest "$2" "$3"; else echo "$outcomes"; fi
+    return
+  done <tests/agents/cut_outcomes.txt
+  echo "agents: no line of the table fits $*" >&2
+  return 1
 }
 
 outcome() { # outcome STATUS TURNS FOLDER: what happened to one session
@@ -60,14 +54,18 @@ outcome() { # outcome STATUS TURNS FOLDER: what happened to one session
     echo RAN-CUT
   elif [ "$2" = 0 ]; then
     echo silent # it never asked for a turn
-  elif [ "$1" = 0 ]; then
-    echo goes-on
   elif grep -q 'client exit status 124' "$3/log.txt" || [ "$1" = 124 ]; then
     echo hangs
+  elif [ "$2" -gt "$most_turns" ]; then
+    echo unbounded
+  elif [ "$1" = 0 ]; then
+    echo goes-on
   elif [ -e "$3/cwd/ran.txt" ]; then
-    echo lost
+    echo ran
+  elif grep -Eq 'client exit status|^Traceback' "$3/log.txt"; then
+    echo error
   else
-    echo stops
+    echo quiet
   fi
 }
 
@@ -78,7 +76,7 @@ inside() { # inside MODE LOGS CLIENT...
   local flags=(--mock-script tests/agents/cut_calls.jsonl --trace-tokens "$logs/tokens.jsonl" --cut-calls "${mode#incremental-}")
   case $mode in incremental-*) flags+=(--argument-streaming incremental) ;; esac
   start_server "$logs/server.txt" "${flags[@]}" || return 1
-  for cut in ${CUTS:-opener name value parameter function second nothing always}; do
+  for cut in ${CUTS:-opener name value silent parameter function second nothing always}; do
     for client in "$@"; do
       # The client's name tells conversations apart where a client sends no session id.
       export PROMPT="Use the shell tool to run exactly this command: <<cmd>>$command<<end>> Then say so, $client. ((cut:$cut))"
@@ -89,7 +87,7 @@ inside() { # inside MODE LOGS CLIENT...
       (session "$client" "$folder") >"$folder/log.txt" 2>&1 || status=$?
       turns=$(wc -l <"$logs/tokens.jsonl")
       got=$(outcome "$status" "$turns" "$folder") want=$(wanted "$mode" "$cut" "$client") result=FAIL
-      case $want/$got in goes-on/goes-on | any/goes-on | any/stops) result=PASS ;; esac
+      case ,$want, in *,"$got",*) result=PASS ;; esac
       row "$mode" "$cut" "$client" "$got" "$result" "$turns" "$((SECONDS - started)) s"
       if [ "$result" = FAIL ]; then
         failed=1
@@ -106,12 +104,15 @@ if [ "${1:-}" = inside ]; then
   exit
 fi
 
-clients=${CLIENTS:-claude codex opencode pi openclaw sdks}
-sdk_sessions="anthropic_stream anthropic_nonstream anthropic_tool_runner openai_chat_stream openai_chat_nonstream"
+clients=${CLIENTS:-claude claude-old codex opencode pi openclaw sdks}
+sdk_sessions="anthropic_stream anthropic_nonstream anthropic_tool_runner openai_chat_stream openai_chat_nonstream
+openai_responses_stream openai_responses_nonstream openai_agents_chat_stream openai_agents_chat
+openai_agents_stream openai_agents_responses claude_agent_sdk"
 # shellcheck disable=SC2086
-chosen=$(expand "$sdk_sessions openai_agents_stream openai_agents_nonstream claude_agent_sdk" $clients)
+chosen=$(expand "$sdk_sessions" $clients | tr ' ' '\n' | grep -vx claude-tui || true) # nobody there to answer its prompt
 # shellcheck disable=SC2086
 check_machine $clients
+[ -n "$chosen" ] || skip "there is no session with a cut call for $clients"
 
 logs=$(mktemp -d "${TMPDIR:-/tmp}/antiphon-agents-cut.XXXXXX")
 failed=0

@@ -6,18 +6,21 @@ import json
 import re
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from antiphon.explain.advice import ADVICE
+from antiphon.explain.causes import SENTENCES, Code
+from antiphon.explain.composition import PARTS
 from antiphon_turns.errors import UnsupportedFeature
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def field_table() -> ModuleType:
-    """scripts/field_table.py, which is no package."""
-    spec = importlib.util.spec_from_file_location("docs_field_table", ROOT / "scripts" / "field_table.py")
+def script(name: str) -> ModuleType:
+    """A module of scripts/, which is no package."""
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "scripts" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -25,7 +28,7 @@ def field_table() -> ModuleType:
     return module
 
 
-FIELDS = field_table()
+FIELDS = script("field_table")
 SURFACES = [surface for surface in FIELDS.SURFACES if FIELDS.wire_module(surface) is not None]
 LEAST: dict[str, dict[str, Any]] = {
     "messages": {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]},
@@ -44,6 +47,14 @@ def read(surface: str, **fields: Any) -> Any:
 
 def test_the_table_of_fields_is_current() -> None:
     assert FIELDS.PAGE.read_text("utf-8") == FIELDS.page(), "`make docs` writes it"
+
+
+def test_the_page_of_causes_is_current_and_complete() -> None:
+    page = script("explain_table")
+    assert page.PAGE.read_text("utf-8") == page.page(), "`make docs` writes it"
+    assert set(SENTENCES) == set(ADVICE) == set(get_args(Code))
+    assert set(page.MEANINGS) == set(PARTS)
+    assert all(f"| `{code}` | {sentence} | {ADVICE[code]} |" in page.page() for code, sentence in SENTENCES.items())
 
 
 def test_every_surface_is_in_the_table() -> None:

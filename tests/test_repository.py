@@ -223,7 +223,7 @@ def test_pins_satisfy_the_packages() -> None:
     assert unfit == []
 
 
-@pytest.mark.parametrize("name", ["agents.sh", "agents_cut.sh", "launch_check.sh", "codex_profiles.sh", "check_peer.sh"])
+@pytest.mark.parametrize("name", ["agents.sh", "agents_long.sh", "agents_cut.sh", "launch_check.sh", "codex_profiles.sh", "check_peer.sh"])
 def test_agents_are_skipped_with_a_reason_without_the_shared_folder(tmp_path: Path, name: str) -> None:
     environment = {**os.environ, "ANTIPHON_SHARED": str(tmp_path)}
     done = subprocess.run([ROOT / "scripts" / name], env=environment, capture_output=True, text=True, check=False)

@@ -118,9 +118,35 @@ def openai_session(*, stream: bool) -> str:
     return "too many turns"
 
 
-def openai_agents(*, stream: bool) -> str:
-    """Chat Completions, with the agents SDK's loop."""
-    from agents import Agent, OpenAIChatCompletionsModel, Runner, function_tool, set_tracing_disabled
+def openai_responses(*, stream: bool) -> str:
+    """Responses, by hand."""
+    import openai
+
+    client = openai.OpenAI(base_url=BASE + "/v1", api_key=KEY)
+    history: list[Any] = [{"role": "user", "content": PROMPT}]
+    tool = {"type": "function", "name": "bash", "description": "runs a shell command", "parameters": SCHEMA, "strict": False}
+    for _ in range(TURNS):
+        asked: dict[str, Any] = {"model": MODEL, "input": history, "tools": [tool], "store": False}
+        asked["include"] = ["reasoning.encrypted_content"]
+        if stream:
+            with client.responses.stream(**asked) as live:
+                for _event in live:
+                    pass
+                response = live.get_final_response()
+        else:
+            response = client.responses.create(**asked)
+        calls = [item for item in response.output if item.type == "function_call"]
+        if not calls:
+            return response.output_text
+        history += [item.model_dump(exclude_none=True) for item in response.output]
+        for call in calls:
+            history.append({"type": "function_call_output", "call_id": call.call_id, "output": use(json.loads(call.arguments))[0]})
+    return "too many turns"
+
+
+def openai_agents(*, stream: bool, responses: bool) -> str:
+    """The agents SDK's loop, on Responses or Chat Completions."""
+    from agents import Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, function_tool, set_tracing_disabled
     from openai import AsyncOpenAI
 
     set_tracing_disabled(True)
@@ -130,7 +156,8 @@ def openai_agents(*, stream: bool) -> str:
         """Runs a shell command."""
         return shell(command)
 
-    model = OpenAIChatCompletionsModel(model=MODEL, openai_client=AsyncOpenAI(base_url=BASE + "/v1", api_key=KEY))
+    client = AsyncOpenAI(base_url=BASE + "/v1", api_key=KEY)
+    model = OpenAIResponsesModel(MODEL, client) if responses else OpenAIChatCompletionsModel(MODEL, client)
     agent = Agent(name="a", instructions="be brief", tools=[bash], model=model)
 
     async def run() -> str:
@@ -172,8 +199,12 @@ SESSIONS: dict[str, Callable[[], str]] = {
     "anthropic_tool_runner": anthropic_tool_runner,
     "openai_chat_stream": lambda: openai_session(stream=True),
     "openai_chat_nonstream": lambda: openai_session(stream=False),
-    "openai_agents_stream": lambda: openai_agents(stream=True),
-    "openai_agents_nonstream": lambda: openai_agents(stream=False),
+    "openai_responses_stream": lambda: openai_responses(stream=True),
+    "openai_responses_nonstream": lambda: openai_responses(stream=False),
+    "openai_agents_chat_stream": lambda: openai_agents(stream=True, responses=False),
+    "openai_agents_chat": lambda: openai_agents(stream=False, responses=False),
+    "openai_agents_stream": lambda: openai_agents(stream=True, responses=True),
+    "openai_agents_responses": lambda: openai_agents(stream=False, responses=True),
     "claude_agent_sdk": claude_agent_sdk,
 }
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from antiphon.explain.causes import SENTENCES, causes
-from antiphon.explain.explanation import explain
+from antiphon.explain.causes import SENTENCES, Cause, causes
+from antiphon.explain.explanation import MAX_CAUSES, MAX_DETAIL, Explanation, explain, trimmed
 from antiphon.explain.sent import BLOCK_TOKENS, Line, Sent, SentPrompts, common_prefix
 from antiphon_turns import (
     AssistantMessage,
@@ -82,6 +82,23 @@ BEFORE = sent(ask(*HISTORY), reply=REPLY)
 )
 def test_cause_and_place(request_now: TurnRequest, expected: list[tuple[str, str]]) -> None:
     assert [(cause.code, cause.place) for cause in causes(BEFORE, sent(request_now))] == expected
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        ((HISTORY[0], UserMessage("Summary.")), ["client_compaction"]),
+        ((HISTORY[0], HISTORY[1], UserMessage("Summary.")), ["client_compaction"]),
+        ((SystemMessage("New."), UserMessage("Summary.")), ["client_compaction"]),
+        ((HISTORY[0], *told(*REPLY)[1:-1], UserMessage("Once more.")), ["history_edited"]),
+        ((SystemMessage("New."), *told(*REPLY)[1:]), ["system_edited"]),
+        (told(*REPLY), []),
+    ],
+)
+def test_a_compaction_is_told_from_a_request_sent_again(messages: tuple[Message, ...], expected: list[str]) -> None:
+    """The request before had two turns; each of these has fewer messages than it and its reply."""
+    before = sent(ask(*told(*REPLY)), reply=(TextSegment("Done."),))
+    assert [cause.code for cause in causes(before, sent(ask(*messages)))] == expected
 
 
 def test_a_billing_header_is_named() -> None:
@@ -170,6 +187,13 @@ def test_memory_is_bounded() -> None:
     assert prompts.expect(line("s199"), numbers(1000, start=199)).session == 1000
     add(prompts, line("huge"), structs.replace(BEFORE, ids=numbers(100_000)))
     assert prompts.expect(line("huge"), numbers(10)).previous is None
+
+
+def test_what_is_kept_of_an_explanation_is_bounded() -> None:
+    many = tuple(Cause(code="history_edited", message=number, detail="x" * 10_000) for number in range(1000))
+    found = trimmed(Explanation(prompt_tokens=1, expected_tokens=1, causes=many))
+    assert [cause.message for cause in found.causes] == list(range(MAX_CAUSES))
+    assert max(len(cause.detail) for cause in found.causes) <= MAX_DETAIL + 3
 
 
 @given(st.lists(st.integers(0, 3)), st.lists(st.integers(0, 3)), st.lists(st.integers(0, 3)))

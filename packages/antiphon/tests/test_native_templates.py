@@ -15,7 +15,7 @@ from tokenizers import Tokenizer as FastTokenizer
 from antiphon.banner import show_banner
 from antiphon.model import Model, ModelChoice, load_model
 from antiphon_parsers import native_template, resolve
-from antiphon_tokenizers import ChatTemplate, Renderer
+from antiphon_tokenizers import ChatTemplate, Rendered, Renderer
 from antiphon_turns import (
     AssistantMessage,
     CallSegment,
@@ -25,6 +25,7 @@ from antiphon_turns import (
     SystemMessage,
     TextSegment,
     Thinking,
+    Tool,
     ToolMessage,
     TurnRequest,
     UserMessage,
@@ -183,7 +184,7 @@ LAST = AssistantMessage((ReasoningSegment("r2"), TextSegment("a2")))
 PREFIXES: dict[int, tuple[str, tuple[Message, ...]]] = {
     # A tool loop stays when the next user speaks, where the model can keep it.
     103: ("qwen3_coder", (UserMessage("u1"), CALLS, ToolMessage("c1", "t1"), LAST)),
-    # The marker behind the last user's text does not flip.
+    # The marker behind the last user's text does not flip where reasoning is kept, as this family does with tools.
     104: ("deepseek_v4", (UserMessage("u1"), LAST)),
 }
 
@@ -193,13 +194,18 @@ def test_field_reports_of_prefixes(report: int, base: str) -> None:
     name, history = PREFIXES[report]
     renderer, _, model = family_renderer(name, base)
 
+    def render(*messages: Message) -> Rendered:
+        return renderer.render(
+            TurnRequest(surface="chat", model="m", messages=messages, tools=(Tool(name="now"),), thinking=Thinking(mode="on"))
+        )
+
     def text(*messages: Message) -> str:
-        return renderer.render(TurnRequest(surface="chat", model="m", messages=messages, thinking=Thinking(mode="on"))).text
+        return render(*messages).text
 
     first, last = text(*history[:-1]), history[-1]
     assert isinstance(last, AssistantMessage)
     sampled = model.writer.write(last.segments)
-    opening = renderer.render(TurnRequest(surface="chat", model="m", messages=history[:-1], thinking=Thinking(mode="on"))).opening
+    opening = render(*history[:-1]).opening
     assert text(*history, UserMessage("u2")).startswith(first + sampled.removeprefix(opening))
 
 

@@ -152,9 +152,9 @@ def test_a_file_that_is_not_there(tmp_path):
 def test_every_rule_can_be_switched_off(tmp_path):
     path = tmp_path / "rules.toml"
     path.write_text(text_of())
-    assert options_of(Settings()).rules == (ANTHROPIC_PREAMBLE,)
-    assert options_of(Settings(strip_anthropic_preamble=False)).rules == ()
-    assert [rule.name for rule in options_of(Settings(stabilizer_rules=path, strip_anthropic_preamble=False)).rules] == ["r"]
+    assert options_of(Settings()).prompts.rules == (ANTHROPIC_PREAMBLE,)
+    assert options_of(Settings(strip_anthropic_preamble=False)).prompts.rules == ()
+    assert [rule.name for rule in options_of(Settings(stabilizer_rules=path, strip_anthropic_preamble=False)).prompts.rules] == ["r"]
 
 
 def test_the_answer_names_the_rules_that_acted(serve_mock, tmp_path):

@@ -191,6 +191,15 @@ def test_interleaved_turn_is_kept_in_order(qwen: Make) -> None:
     assert places == sorted(places)
 
 
+@pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0), (0, 1, 2)])
+def test_results_stand_in_the_order_of_their_calls(qwen: Make, order: tuple[int, ...]) -> None:
+    """A format without ids tells results apart by nothing else, and clients send them as their tools finish."""
+    turn = AssistantMessage((call("a", "c0"), ReasoningSegment("r"), call("b", "c1"), call("c", "c2")))
+    results = [ToolMessage(f"c{number}", f"t{number}") for number in order]
+    text = qwen("all").render(ask(UserMessage("u"), turn, *results)).text
+    assert [text.index(f"t{number}") for number in range(3)] == sorted(text.index(f"t{number}") for number in range(3))
+
+
 def test_appending_keeps_the_prefix(qwen: Make) -> None:
     turn = AssistantMessage((ReasoningSegment("r"), TextSegment("a")))
     first = qwen("all").render(ask(UserMessage("u1"), turn)).text
@@ -232,6 +241,9 @@ def test_template_variables(qwen: Make) -> None:
     assert caught.value.param == "chat_template_kwargs"
     with pytest.raises(InvalidRequest, match="open: none"):
         qwen().render(ask(UserMessage("u"), template_kwargs={"a": 1}))
+    with pytest.raises(InvalidRequest) as caught:
+        qwen().render(ask(UserMessage("u"), template_kwargs={f"{number}{'x' * 999}": 1 for number in range(999)}))
+    assert len(caught.value.message) < 1_000
 
 
 STRICT = """{%- for m in messages %}

@@ -14,7 +14,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from antiphon.auth import guarded
 from antiphon.catalog import CatalogRoutes, build_catalog
+from antiphon.client_family import naming_clients
 from antiphon.config import Settings
+from antiphon.explain_route import PATH as EXPLAIN
+from antiphon.explain_route import ExplainRoute
 from antiphon.http import ClientGone, headers_of, read_body, send_response
 from antiphon.openapi import openapi_document
 from antiphon.pipeline import Pipeline
@@ -51,6 +54,7 @@ def build_app(pipeline: Pipeline, settings: Settings, *, created: int, responses
     catalog = CatalogRoutes(build_catalog(pipeline.model, settings, created=created), meta.refuse)
     openai = ResponsesRoutes(responses or Responses(pipeline, store=None), responses_envelope(), **limits)
     socket = ResponsesSocket(openai.responses, enabled=settings.enable_websocket, **limits)
+    explain = ExplainRoute(pipeline, meta.refuse, has_key=settings.api_key is not None)
     turns: dict[str, ASGIApp] = {
         "/v1/chat/completions": TurnRoute(pipeline, chat, **limits),
         "/v1/completions": TurnRoute(pipeline, completions_surface(max_choices=settings.max_choices), **limits),
@@ -62,6 +66,8 @@ def build_app(pipeline: Pipeline, settings: Settings, *, created: int, responses
         Route("/v1/models", catalog.list_models, methods=["GET"]),
         Route("/v1/models/{model_id:path}", catalog.one_model, methods=["GET"]),
         Route("/health", meta.health, methods=["GET"]),
+        Route(EXPLAIN, explain.explain, methods=["GET"]),
+        *([Route("/metrics", explain.metrics, methods=["GET"])] if settings.enable_metrics else []),
         Route("/openapi.json", meta.openapi, methods=["GET"]),
         Route("/", meta.root, methods=["GET", "HEAD"]),
     ]
@@ -79,7 +85,7 @@ def build_app(pipeline: Pipeline, settings: Settings, *, created: int, responses
     app = Starlette(routes=routes, exception_handlers={HTTPException: meta.http_error, Exception: meta.fault})
     # A redirect would answer an agent's POST with an empty body, and few clients send it a second time.
     app.router.redirect_slashes = False
-    return guarded(direct(turns, {RESPONSES: socket}, app), settings.api_key, refuse=meta.spell)
+    return guarded(naming_clients(direct(turns, {RESPONSES: socket}, app)), settings.api_key, refuse=meta.spell)
 
 
 def direct(turns: Mapping[str, ASGIApp], sockets: Mapping[str, ASGIApp], rest: ASGIApp) -> ASGIApp:

@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from antiphon.explain.explanation import Explanation, explain
+from antiphon.explain.explanation import Explanation, explain, trimmed
 from antiphon.explain.sent import Expectation, Line, Sent, SentPrompts
 from antiphon.model import Model
 from antiphon.prompts import conversation_key
@@ -18,13 +18,14 @@ REMEMBERED = 256
 
 
 class Watched(msgspec.Struct, frozen=True, kw_only=True):
-    """One request, explained. `at` is Unix time in seconds."""
+    """One request, explained. `at` is Unix time in seconds. `conversation` is the line of the session it belongs to."""
 
     request_id: str
     tenant: str
     at: float
     surface: str
     session: str | None
+    conversation: str
     explanation: Explanation
 
 
@@ -67,7 +68,7 @@ class CacheWatch:
         self, foresight: Foresight, *, output_ids: Sequence[int], reply: Sequence[Segment], cached_tokens: int | None, request_id: str
     ) -> Explanation:
         """The turn is over: remembers what was sent, and says what the cache held of it."""
-        sent = msgspec.structs.replace(foresight.sent, output_ids=output_ids, reply=tuple(reply))
+        sent = msgspec.structs.replace(foresight.sent, output_ids=output_ids, reply=tuple(reply), request_id=request_id)
         found = explain(sent, foresight.expectation, restored=foresight.restored, cached_tokens=cached_tokens)
         self.sent.add(foresight.line, sent, foresight.expectation)
         request = sent.request
@@ -78,7 +79,8 @@ class CacheWatch:
                 at=self._clock(),
                 surface=request.surface,
                 session=request.session,
-                explanation=found,
+                conversation=foresight.line.conversation,
+                explanation=trimmed(found),
             )
         )
         return found

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from antiphon import __version__
 from antiphon.config import Settings, flag_of, is_file_only, read_config_file
+from antiphon.explain_cli import explain_command
 from antiphon.launch_cli import LaunchCommand, launch_command
 from antiphon_turns.errors import ConfigError
 
@@ -204,6 +205,7 @@ _parameters = list(_serve_parameters())
 serve.__signature__ = inspect.Signature(_parameters)  # type: ignore[attr-defined]
 serve.__annotations__ = {parameter.name: parameter.annotation for parameter in _parameters}
 app.command()(serve)
+app.command("explain")(explain_command)
 app.command(
     "launch",
     cls=LaunchCommand,

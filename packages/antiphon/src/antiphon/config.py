@@ -72,6 +72,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     enable_websocket: Annotated[
         bool, Meta(description="Serve Responses over WebSocket too; without it upgrades get a 426.", extra=HTTP)
     ] = True
+    enable_metrics: Annotated[bool, Meta(description="Serve GET /metrics, in the text form of Prometheus.", extra=HTTP)] = True
     max_body_bytes: Annotated[int, Meta(description="Larger request bodies get a 413.", ge=1024, extra=HTTP)] = 32 * 1024 * 1024
     max_turns: Annotated[int, Meta(description="Turns taken at once; more are told to come back. 0: no limit.", ge=0, extra=HTTP)] = 256
     max_choices: Annotated[int, Meta(description="Most choices (n) of one Chat or Completions request.", ge=1, extra=HTTP)] = 16

@@ -27,6 +27,8 @@ from antiphon.cuts import CutCounts
 from antiphon.decode import TurnDecoder
 from antiphon.engines.base import Engine, Job
 from antiphon.generate import Generation
+from antiphon.metrics.meter import TurnMeter
+from antiphon.metrics.metrics import Ended, Held, Metrics
 from antiphon.model import Model
 from antiphon.prompts import Prompt, PromptOptions, Prompts, conversation_key, request_size
 from antiphon.replay.ledger import Ledger
@@ -111,6 +113,7 @@ class Pipeline:
         self._prompts = Prompts(model, self._recall, options=options.prompts, held=self.watch.held)
         self.admission = Admission(options.max_turns)
         self.running = 0
+        self.metrics = Metrics(model.name, held=self._memories(), running=lambda: self.running)
 
     async def prepare(self, request: TurnRequest, *, tenant: str = ANYONE) -> Prepared:
         """Steps 2 to 5 and the room left. Raises RequestError."""
@@ -147,6 +150,14 @@ class Pipeline:
 
     def _counted(self, request: TurnRequest, tenant: str) -> Prompt:
         return self._prompts.make(request, self.sealer(tenant), tenant=tenant, limit=COUNTED_TOKENS, counting=True)
+
+    def _memories(self) -> dict[str, Callable[[], Held]]:
+        ledger, compared, runs = self.ledger, self.watch.sent, self.model.tokenizer.cache
+        return {
+            "ledger": lambda: Held(ledger.bytes, len(ledger)),
+            "compared": lambda: Held(compared.bytes, len(compared)),
+            "runs": lambda: Held(runs.bytes, len(runs)),
+        }
 
     def new_tag(self) -> str:
         """A fresh turn tag."""
@@ -185,6 +196,7 @@ class Pipeline:
         )
         generation = Generation(self.engine, model, request, job, decoder)
         notes = ServingNotes(since=prepared.since, clock=time.monotonic)
+        meter = self.metrics.start(request, since=prepared.since)
         gate = self._gate(request, argument_streaming or self._options.argument_streaming)
         ended: StopReason = "cancelled"
         self.running += 1
@@ -194,7 +206,8 @@ class Pipeline:
                 async for batch in batches:
                     if notes.open:
                         batch = [*notes.news(decoder, generation.queue_seconds), *batch]
-                    yield through(gate, batch)
+                        meter.queue_seconds = generation.queue_seconds
+                    yield meter.note(len(decoder.output_ids), through(gate, batch))
             last = decoder.finish(generation.finish)
             for anomaly in (*prompt.anomalies, *decoder.anomalies):
                 log.warning("%s: %s %.200r", request_id, anomaly.code, anomaly.detail)
@@ -203,7 +216,8 @@ class Pipeline:
             cut = bool(gate.cut_calls) or decoder.ended_in_call
             events = self._may_go_on(request, events) if cut else events
             self._cuts.count(conversation_key(request), cut=cut)
-            self._keep(prepared, decoder, ended, request_id)
+            meter.note(len(decoder.output_ids), events)
+            self._keep(prepared, decoder, ended, request_id, meter)
             yield events
         except Exception:
             ended = "error"
@@ -211,7 +225,7 @@ class Pipeline:
         finally:
             self.running -= 1
             if ended in ("cancelled", "error"):
-                self._keep(prepared, decoder, ended, request_id)
+                self._keep(prepared, decoder, ended, request_id, meter)
 
     def _gate(self, request: TurnRequest, streaming: ArgumentStreaming) -> CallGate:
         spent = self._cuts.spent(conversation_key(request))
@@ -230,7 +244,7 @@ class Pipeline:
             return events
         return [*events[:-1], msgspec.structs.replace(end, resumable=True)]
 
-    def _keep(self, prepared: Prepared, decoder: TurnDecoder, ended: StopReason, request_id: str) -> None:
+    def _keep(self, prepared: Prepared, decoder: TurnDecoder, ended: StopReason, request_id: str, meter: TurnMeter) -> None:
         """What the next prompt of the conversation needs of this turn, and the trace."""
         prompt = prepared.prompt
         record = decoder.record()
@@ -245,6 +259,7 @@ class Pipeline:
             cached_tokens=decoder.cached_tokens,
             request_id=request_id,
         )
+        self.metrics.end(meter, Ended(stop_reason=ended, usage=decoder.usage(), explanation=found, anomalies=prompt.anomalies))
         if found.causes:
             log.info(
                 "%s: %d tokens could have been cached, %s were: %s", request_id, found.expected_tokens, found.cached_tokens, found.sentence

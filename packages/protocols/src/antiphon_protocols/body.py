@@ -29,6 +29,8 @@ def decode(decoder: msgspec.json.Decoder[T], body: bytes, headers: Mapping[str, 
     if "json" not in content_type.lower():
         raise InvalidRequest(f"content-type: must be application/json, not {content_type[:80]!r}", param="content-type")
     try:
+        # Pieces that are only passed on, or read later, are not decoded now; their bytes have to be text all the same.
+        body.decode()
         return _decode(decoder, body)
     except msgspec.ValidationError as error:
         raise _refusal(str(error)) from None

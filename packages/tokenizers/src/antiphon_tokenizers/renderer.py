@@ -126,7 +126,8 @@ class Renderer:
         refused = sorted(set(request.template_kwargs) - switches.allowed)
         if refused:
             allowed = ", ".join(sorted(switches.allowed)) or "none"
-            message = f"chat_template_kwargs that are not open to clients here: {', '.join(refused)} (open: {allowed})"
+            named = ", ".join(name[:_NAME_SHOWN] for name in refused[:_NAMES_SHOWN])
+            message = f"chat_template_kwargs that are not open to clients here: {named} (open: {allowed})"
             raise InvalidRequest(message, param="chat_template_kwargs")
         if _deeper_than(_VARIABLE_DEPTH, request.template_kwargs):
             raise InvalidRequest("chat_template_kwargs: nested too deeply", param="chat_template_kwargs")
@@ -327,6 +328,8 @@ def _segments(message: Message) -> tuple[Segment, ...]:
 
 
 _VARIABLE_DEPTH = 32
+_NAMES_SHOWN = 8
+_NAME_SHOWN = 64
 
 
 def _deeper_than(depth: int, value: Any) -> bool:

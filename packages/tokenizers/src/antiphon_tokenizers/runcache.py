@@ -21,6 +21,9 @@ class RunCache:
         self.hits = 0
         self.misses = 0
 
+    def __len__(self) -> int:
+        return len(self._runs)
+
     def get(self, run: str) -> "array[int] | None":
         """The ids of `run`, or None."""
         with self._lock:

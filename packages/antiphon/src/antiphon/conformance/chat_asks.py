@@ -21,6 +21,7 @@ from antiphon.conformance.exchange import answered
 from antiphon.conformance.verdict import known
 
 PATH = "/v1/chat/completions"
+CROWD = 12
 TALK = [{"role": "user", "content": "What is it?"}, {"role": "assistant", "content": "It is a test."}]
 REFERENCED = {
     "type": "object",
@@ -94,14 +95,9 @@ def _renamed(kept: dict[str, Any]) -> dict[str, Any]:
     return {**found, "reasoning": kept.get("reasoning_content", "")}
 
 
-def _foreign(kept: dict[str, Any]) -> dict[str, Any]:
-    """As another server's turn, which this one cannot have kept: what is not told cannot reach the prompt."""
-    calls = [{**call, "id": f"call_x{place}"} for place, call in enumerate(kept["tool_calls"])]
-    return {**kept, "content": "Said elsewhere.", "tool_calls": calls}
-
-
-def _silent(kept: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in _foreign(kept).items() if key not in ("reasoning_content", "reasoning")}
+def _longer(kept: dict[str, Any]) -> dict[str, Any]:
+    """With more reasoning than was said: a server that remembers its turns brings back what is left out, but not what was never there."""
+    return {**kept, "reasoning_content": kept.get("reasoning_content", "") + " There is more to think about." * 4}
 
 
 def _folded_ids(kept: dict[str, Any]) -> dict[str, Any]:
@@ -147,13 +143,14 @@ ASKS = (
     _turn("c.object", "structured", response_format={"type": "json_object"}),
     _turn("c.twice", n=2),
     _turn("c.twice.unary", n=2, stream=False),
+    # More turns at once than our own server of a run takes: the one way to see it busy.
+    _turn("c.crowd", n=CROWD, stream=False),
     _turn("c.logprobs", logprobs=True, top_logprobs=2, stream=False),
     _turn("c.lead", "lead", tools=tools()),
     _turn("c.slow", "slow", tools=tools()),
     _replay("c.call", "replay", dict),
     _replay("c.call", "renamed", _renamed),
-    _replay("c.call", "foreign", _foreign),
-    _replay("c.call", "silent", _silent),
+    _replay("c.call", "longer", _longer),
     _replay("c.call", "folded", _folded_ids),
     _shaped("c.developer", lambda text: [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": text}]),
     _shaped("c.late", lambda text: [*TALK, {"role": "user", "content": text}, {"role": "system", "content": "900 tokens left."}]),

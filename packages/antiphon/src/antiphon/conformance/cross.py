@@ -95,7 +95,7 @@ def clean_ends(*exchanges: Exchange) -> None:
     "a busy server says when to try again",
     why="Codex ends at once on a 429 without retry-after",
     breaks=(CODEX,),
-    asks=(*TURNS, *ODD),
+    asks=(*TURNS, *ODD, "c.crowd"),
 )
 def retry_after(*exchanges: Exchange) -> None:
     busy = [exchange for exchange in exchanges if exchange.status in (429, 503, 529)]

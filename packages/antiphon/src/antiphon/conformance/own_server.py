@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from antiphon.conformance import sayings
+from antiphon.conformance.chat_asks import CROWD
 from antiphon.conformance.steering import script
 from antiphon_turns.errors import ConfigError
 
@@ -36,6 +37,8 @@ async def own_server(silence: float) -> AsyncGenerator[str, None]:
             "http-port": str(port),
             "mock-script": str(path),
             "keepalive-seconds": str(silence / KEEPALIVES_IN_SILENCE),
+            # Room for what the driver asks at a time, and not for a crowd.
+            "max-turns": str(CROWD - 1),
             "log-level": "error",
         }
         command = [

@@ -125,7 +125,7 @@ def _messages(before: Sent, now: Sent, restored: frozenset[int]) -> Iterator[Cau
     sampled = len(old)
     if before.reply:
         old.append(AssistantMessage(before.reply))
-    if _compacted(old, new):
+    if _compacted(before.request.messages, old, new):
         yield Cause(code="client_compaction", message=_first_difference(old, new), detail=f"{sampled} messages -> {len(new)}")
         return
     before_old, before_new = _systems(old), _systems(new)
@@ -144,11 +144,13 @@ def _systems(messages: Sequence[Message]) -> int:
     return next((index for index, message in enumerate(messages) if not isinstance(message, SystemMessage)), len(messages))
 
 
-def _compacted(old: Sequence[Message], new: Sequence[Message]) -> bool:
-    """Fewer messages than before, and the conversation itself begins anew."""
-    first_old = next((m for m in old if not isinstance(m, SystemMessage)), None)
-    first_new = next((m for m in new if not isinstance(m, SystemMessage)), None)
-    return len(new) < len(old) and (first_old != first_new or _first_difference(old, new) < len(new))
+def _compacted(sent: Sequence[Message], old: Sequence[Message], new: Sequence[Message]) -> bool:
+    """Fewer messages than before, and the conversation itself, system texts apart, begins anew or leaves its way. `old` is what was
+    `sent` with the reply; a request that is sent once more without the reply is no compaction, whatever changed in it."""
+    was, had, now = ([m for m in messages if not isinstance(m, SystemMessage)] for messages in (sent, old, new))
+    if not now or len(now) >= len(had):
+        return False
+    return now[0] != had[0] or (len(now) < len(was) and _first_difference(had, now) < len(now))
 
 
 def _first_difference(old: Sequence[Message], new: Sequence[Message]) -> int:

@@ -10,6 +10,8 @@ from antiphon_turns import AssistantMessage, Message, ReasoningSegment
 
 # Engines count in blocks of their own and keep the last token uncached, so small differences say nothing.
 SLACK_TOKENS = 64
+MAX_CAUSES = 20
+MAX_DETAIL = 500
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,3 +70,14 @@ def _silent(before: Sent, now: Sent, shared: int) -> Cause:
 def _reasons(message: Message) -> bool:
     segments: Sequence[object] = message.segments if isinstance(message, AssistantMessage) else ()
     return any(isinstance(segment, ReasoningSegment) for segment in segments)
+
+
+def trimmed(found: Explanation) -> Explanation:
+    """The explanation as it is kept and shown: its first causes, with the beginnings of what they quote."""
+    kept = tuple(msgspec.structs.replace(cause, detail=bounded(cause.detail)) for cause in found.causes[:MAX_CAUSES])
+    return msgspec.structs.replace(found, causes=kept)
+
+
+def bounded(text: str) -> str:
+    """At most MAX_DETAIL characters of a text, and a sign that there was more."""
+    return text if len(text) <= MAX_DETAIL else f"{text[:MAX_DETAIL]}..."

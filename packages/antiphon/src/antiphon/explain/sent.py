@@ -16,7 +16,7 @@ _ENTRY_BYTES = 2000
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
     """One prompt and what was sampled behind it. `model` names all that turns a request into ids: model, template, family.
-    `reply` are the sampled segments, empty while the turn runs. `worker` served it."""
+    `reply` are the sampled segments, empty while the turn runs. `worker` served it. `request_id` once it has ended."""
 
     request: TurnRequest
     model: str
@@ -24,6 +24,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     output_ids: Sequence[int] = ()
     reply: tuple[Segment, ...] = ()
     worker: str | None = None
+    request_id: str = ""
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +63,15 @@ class SentPrompts:
         self._blocks: OrderedDict[int, None] = OrderedDict()
         self._lock = Lock()
         self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._last)
+
+    def latest(self, tenant: str, conversation: str) -> Sent | None:
+        """The last prompt of a conversation, if it is still held."""
+        with self._lock:
+            found = self._last.get((tenant, conversation))
+        return found[0] if found else None
 
     def expect(self, line: Line, ids: Sequence[int]) -> Expectation:
         """What of a prompt was there before, by this tenant."""

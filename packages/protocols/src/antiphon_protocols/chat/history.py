@@ -49,6 +49,8 @@ def _segments(message: wire.WireMessage, path: str, names: CallNames) -> tuple[S
         segments.append(TextSegment(text))
     for index, call in enumerate(message.tool_calls or ()):
         if call.function is None:
+            if call.type in (None, "function"):
+                raise invalid(f"{path}.tool_calls.{index}.function", "Field required")
             raise refuse(f"{path}.tool_calls.{index}", f"a call of type {call.type!r} is not supported, only functions are")
         segments.append(_call(call.function, call.id or "", names))
     if message.function_call is not None:

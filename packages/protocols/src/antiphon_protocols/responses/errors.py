@@ -43,6 +43,7 @@ ERRORS: dict[type[e.AntiphonError], _Row] = {
     e.WorkerUnavailable: _Row(503, _SERVER),
     e.WorkerTimeout: _Row(504, _SERVER),
     e.WorkerProtocolError: _Row(502, _SERVER),
+    e.WorkerRefusal: _Row(400, _REQUEST, failed=_REFUSED),
     e.StreamInterrupted: _Row(502, _SERVER),
     e.ConfigError: _Row(500, _SERVER),
     e.InternalError: _Row(500, _SERVER),

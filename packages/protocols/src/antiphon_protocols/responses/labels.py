@@ -3,10 +3,10 @@
 import msgspec
 
 from antiphon_protocols.body import decode_part, invalid
+from antiphon_protocols.responses import wire
 
+_HEAD = msgspec.json.Decoder(wire.ItemHead)
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_TEXT = msgspec.json.Decoder(str)
-_NOTHING = (b"null", b'""')
 _PREFIXES = {
     "message": "msg",
     "reasoning": "rs",
@@ -30,18 +30,17 @@ def item_id(kind: str, label: str) -> str:
 
 def labelled(item: msgspec.Raw, path: str, label: str) -> msgspec.Raw:
     """The item with an id and a type, the rest as it came. Raises InvalidRequest for what is no item."""
-    fields = {
-        name: raw for name, raw in decode_part(_FIELDS, item, path).items() if name not in ("id", "type") or bytes(raw) not in _NOTHING
-    }
-    if "id" in fields and "type" in fields:
+    head = decode_part(_HEAD, item, path)
+    if head.id and head.type:
         return item
-    if "type" in fields:
-        kind = decode_part(_TEXT, fields["type"], f"{path}.type")
-    elif "role" in fields:
+    if head.type:
+        kind = head.type
+    elif head.role is not None:
         kind = "message"
-    elif "id" in fields:
+    elif head.id:
         kind = "item_reference"
     else:
         raise invalid(f"{path}.type", "Field required")
-    head = {"type": kind, "id": fields.get("id", item_id(kind, label))}
-    return msgspec.Raw(msgspec.json.encode({**head, **{name: raw for name, raw in fields.items() if name not in head}}))
+    named = {"type": kind, "id": head.id or item_id(kind, label)}
+    rest = {name: raw for name, raw in decode_part(_FIELDS, item, path).items() if name not in named}
+    return msgspec.Raw(msgspec.json.encode({**named, **rest}))

@@ -11,7 +11,6 @@ from antiphon_protocols.nvext import ResponseFields, agent_hints, response_field
 from antiphon_protocols.responses import wire
 from antiphon_protocols.responses.labels import labelled
 from antiphon_protocols.sessions import session_id
-from antiphon_turns.errors import InvalidRequest
 from antiphon_turns.hints import AgentHints
 
 _DECODER = msgspec.json.Decoder(wire.WireRequest)
@@ -62,7 +61,7 @@ def _read(body: bytes, headers: Mapping[str, str], tag: str) -> ResponsesCall:
     request, names = wire_body.decode(_DECODER, body, headers)
     _refuse_unsupported(request)
     items = _items(request.input, tag)
-    fields = _KEYS.decode(_utf8(body))
+    fields = _KEYS.decode(body)
     return ResponsesCall(
         model=request.model,
         request=request,
@@ -101,15 +100,6 @@ def _items(value: str | list[msgspec.Raw] | None, tag: str) -> tuple[msgspec.Raw
         message = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": value}]}
         value = [msgspec.Raw(msgspec.json.encode(message))]
     return tuple(labelled(item, f"input.{index}", f"{tag}in{index}") for index, item in enumerate(value or ()))
-
-
-def _utf8(body: bytes) -> bytes:
-    """Fields that are repeated as they came were not read, so their bytes are not proved to be text yet."""
-    try:
-        body.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidRequest(f"body: invalid JSON: {error}") from None
-    return body
 
 
 def _compact(raw: msgspec.Raw) -> msgspec.Raw:
