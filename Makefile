@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden bench-parsers fuzz mutate forced-calls clean
+.PHONY: help install serve test lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden replay replay-all soak-prompt bench-parsers bench-prefix bench-dispatch bench-prompt fuzz mutate forced-calls clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -95,9 +95,34 @@ golden: ## write the golden prompts of every family anew (packages/antiphon/test
 	@scripts/install.sh all
 	@$(BIN)/python -m packages.antiphon.tests.prompt_sessions
 
+replay: ## real agent clients against the mock engine: tokens lost per turn and client (CLIENTS, SCRIPTS as for agents; needs root)
+	@scripts/install.sh all
+	@scripts/replay.sh
+
+replay-all: ## exact replay of every must family: 30 sessions a client, restarts, other tenants, the long session; about 30 minutes on one core
+	@scripts/install.sh all
+	@REPLAY_SESSIONS=30 $(BIN)/python -m pytest -n $(JOBS) --timeout 1800 -rP \
+		packages/antiphon/tests/test_replay_sessions.py tests/long/test_long_session.py $(PYTEST_ARGS)
+
+soak-prompt: ## memory over 10,000 sessions of 20 turns: growth per 10,000 requests (ARGS="--sessions 2000"); about 20 minutes
+	@scripts/install.sh all
+	@$(BIN)/python -m packages.antiphon.tests.soak_prompt $(ARGS)
+
 bench-parsers: ## parser CPU of every must family next to two other servers' parsers (downloads them once, about 400 MB)
 	@scripts/install.sh all
 	@$(BIN)/python -m bench.parsers_peers $$(scripts/peer_parsers.sh) $(ARGS)
+
+bench-dispatch: ## when blocks and calls leave after their closing tokens, beside the peer (ANTIPHON_SHARED; status 1 if a call misses 20 ms)
+	@scripts/install.sh all
+	@scripts/bench_peer.sh dispatch $(ARGS)
+
+bench-prompt: ## what a 52K-token prompt costs before its first token: cold, again, grown, beside the peer (ANTIPHON_SHARED)
+	@scripts/install.sh all
+	@scripts/bench_peer.sh prompt $(ARGS)
+
+bench-prefix: ## what a varying first line costs, on the simulated engine (52K tokens) and the embedded one (1K); an edited turn
+	@scripts/install.sh all
+	@$(BIN)/python -m bench.prefix $(ARGS)
 
 fuzz: ## coverage-guided fuzzing of the parsers (FUZZ_SECONDS=600 by default)
 	@scripts/install.sh all

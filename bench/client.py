@@ -13,6 +13,8 @@ from bench.prompts import PATHS, SurfaceName
 
 _FIRST_DELTA: dict[SurfaceName, bytes] = {"messages": b'"type":"content_block_delta"', "chat": b'"content":"'}
 _PROMPT = re.compile(rb'"(?:input_tokens|prompt_tokens)":\s*(\d+)')
+# Messages counts what was cached apart; elsewhere it is part of the prompt's tokens.
+_CACHED = re.compile(rb'"cache_read_input_tokens":\s*(\d+)')
 _OUTPUT = re.compile(rb'"(?:output_tokens|completion_tokens)":\s*(\d+)')
 _LAST_CHUNK = b"\r\n0\r\n\r\n"
 _TAIL = 2048
@@ -70,7 +72,8 @@ class Connection:
         prompt, output = _PROMPT.findall(self._tail), _OUTPUT.findall(self._tail)
         if self._first is None or not prompt or not output:
             raise BenchError(f"a stream without text or usage; it ended {self._tail[-200:]!r}")
-        return Answer(self._first, now - self._started, int(prompt[-1]), int(output[-1]), self._received)
+        cached = _CACHED.findall(self._tail) or [0]
+        return Answer(self._first, now - self._started, int(prompt[-1]) + int(cached[-1]), int(output[-1]), self._received)
 
 
 def ask_all(address: tuple[str, int], surface: SurfaceName, bodies: Sequence[bytes], *, streams: int, seconds: float = 60) -> list[Answer]:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from types import TracebackType
 
 from bench.measure import BenchError, cpu_seconds
@@ -15,10 +16,12 @@ START_SECONDS = 60
 
 
 class MockServer:
-    """A context manager. `address` is where it listens. Every setting but the flags given is the default."""
+    """A context manager. `address` is where it listens. Every setting but the flags given is the default; `environment` is added to
+    the process's own."""
 
-    def __init__(self, *flags: str) -> None:
+    def __init__(self, *flags: str, environment: Mapping[str, str] | None = None) -> None:
         self._flags = flags
+        self._added = environment or {}
 
     def __enter__(self) -> "MockServer":
         command = [sys.executable, "-m", "antiphon", "serve", "--engine", "mock", "--http-port", "0", *self._flags]
@@ -26,6 +29,7 @@ class MockServer:
         # An empty folder of its own, so that no antiphon.toml is found, and no state of the user's used.
         self._folder = tempfile.TemporaryDirectory(prefix="antiphon-bench-")
         environment["XDG_STATE_HOME"] = self._folder.name
+        environment.update(self._added)
         self._log = open(os.path.join(self._folder.name, "log"), "w+b")
         self._process = subprocess.Popen(
             command, cwd=self._folder.name, env=environment, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
@@ -46,6 +50,11 @@ class MockServer:
             self._process.wait()
         self._log.close()
         self._folder.cleanup()
+
+    @property
+    def pid(self) -> int:
+        """The server's process."""
+        return self._process.pid
 
     def cpu_seconds(self) -> float:
         """CPU time of the server so far; waits until it is at rest."""

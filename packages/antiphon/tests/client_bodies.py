@@ -134,6 +134,7 @@ CODEX = {
 
 COMPACT = {
     "model": MODEL,
+    "max_output_tokens": 64,
     "instructions": "You are a coding agent.",
     "input": [
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Fix the test."}]},

@@ -48,7 +48,7 @@ SURFACES = {
 
 @pytest.mark.parametrize("name", SURFACES)
 def test_the_cached_part_of_a_prompt_is_told(serve_mock, name):
-    server = serve_mock(RULES, mock_prefix_cache=True)
+    server = serve_mock(RULES)
     path, body, read_usage, more = SURFACES[name]
     body = {"model": "antiphon-mock", **body}
     first = server.http.post(path, json=body).json()
@@ -65,7 +65,7 @@ def test_the_cached_part_of_a_prompt_is_told(serve_mock, name):
 
 def test_on_messages_the_parts_of_the_input_add_up(serve_mock):
     """Whether a client marks blocks for caching or not: an engine caches by itself, so nothing is counted as written for later."""
-    server = serve_mock(RULES, mock_prefix_cache=True)
+    server = serve_mock(RULES)
     block = {"type": "text", "text": PROMPT}
     for content in (block, {**block, "cache_control": {"type": "ephemeral"}}):
         body = {"model": "antiphon-mock", "max_tokens": 50, "messages": [{"role": "user", "content": [content]}]}
@@ -78,7 +78,7 @@ def test_on_messages_the_parts_of_the_input_add_up(serve_mock):
 
 
 def test_a_stream_tells_the_same(serve_mock):
-    server = serve_mock(RULES, mock_prefix_cache=True)
+    server = serve_mock(RULES)
     body = {"model": "antiphon-mock", "max_tokens": 50, "stream": True, "messages": user(PROMPT)}
     for _ in range(2):
         events = [

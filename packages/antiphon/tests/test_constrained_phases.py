@@ -26,7 +26,7 @@ class Played:
                 last = place == len(ids) - 1 and text.endswith("...")
                 yield Chunk([token_id], "length" if last else None, 0 if place == 0 else None)
             if not text.endswith("..."):
-                yield Chunk([engine._end_id], "stop")
+                yield Chunk([engine._script.end_id], "stop")
 
         monkeypatch.setattr(engine, "generate", generate)
         monkeypatch.setattr(engine, "constrains", True)

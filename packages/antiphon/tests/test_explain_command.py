@@ -102,7 +102,7 @@ def test_arguments_that_came_back_in_another_spelling(tmp_path):
 
 
 def test_a_running_server_is_asked(serve_mock):
-    server = serve_mock([{"when": "", "say": "</think>\n\nHi."}], mock_prefix_cache=True)
+    server = serve_mock([{"when": "", "say": "</think>\n\nHi."}])
     ids = []
     for number, key in enumerate(("local", None, "other")):
         headers = {"x-session-id": f"s{number}", **({"x-api-key": key} if key else {})}

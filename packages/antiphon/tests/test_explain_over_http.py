@@ -14,11 +14,6 @@ SAY = [{"when": "", "say": "Hm.\n</think>\n\nHi."}]
 CALL = '<tool_call>\n{"name": "run", "arguments": {"cmd": "ls"}}\n</tool_call>'
 
 
-@pytest.fixture
-def caching(serve_mock):
-    return lambda rules, **settings: serve_mock(rules, **{"mock_prefix_cache": True, **settings})
-
-
 def ask(server, *, key=None, headers=None, path="/v1/messages", **body):
     sent = {**({"x-api-key": key} if key else {}), **(headers or {})}
     body = {"model": "antiphon-mock", "max_tokens": 100, **body}
@@ -72,9 +67,9 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_a_client_changed_is_named(caching, name):
+def test_what_a_client_changed_is_named(serve_mock, name):
     change, expected = CHANGES[name]
-    server = caching(SAY)
+    server = serve_mock(SAY)
     # Edited history begins another conversation; the session's name holds the two together.
     body = first()
     headers = {"x-session-id": "s1"}
@@ -89,8 +84,8 @@ def test_what_a_client_changed_is_named(caching, name):
 
 
 @pytest.mark.parametrize("strip", [True, False])
-def test_a_billing_header_costs_only_where_it_stays(caching, strip):
-    server = caching(SAY, strip_anthropic_preamble=strip)
+def test_a_billing_header_costs_only_where_it_stays(serve_mock, strip):
+    server = serve_mock(SAY, strip_anthropic_preamble=strip)
     body = first(system=HEADER.format(1) + SYSTEM)
     answer = ask(server, **body)
     ask(server, **then(answer, body, system=HEADER.format(2) + SYSTEM))
@@ -100,8 +95,8 @@ def test_a_billing_header_costs_only_where_it_stays(caching, strip):
         assert "cc_version=2.1.1.abc" in row["causes"][0]["detail"]
 
 
-def test_a_compaction_is_named(caching):
-    server = caching(SAY)
+def test_a_compaction_is_named(serve_mock):
+    server = serve_mock(SAY)
     headers = {"x-session-id": "s1"}
     body = first()
     answer = ask(server, headers=headers, **body)
@@ -111,8 +106,8 @@ def test_a_compaction_is_named(caching):
 
 
 @pytest.mark.parametrize("recorded", [True, False])
-def test_arguments_in_another_spelling_cost_only_without_record(caching, recorded):
-    server = caching([{"when": "tool_response", "say": "Done."}, {"when": "", "say": f"</think>\n\n{CALL}"}], tool_call_parser="hermes")
+def test_arguments_in_another_spelling_cost_only_without_record(serve_mock, recorded):
+    server = serve_mock([{"when": "tool_response", "say": "Done."}, {"when": "", "say": f"</think>\n\n{CALL}"}], tool_call_parser="hermes")
     tools = [{"type": "function", "function": {"name": "run", "parameters": TOOLS[0]["input_schema"]}}]
     messages = [{"role": "user", "content": "hello"}]
     answer = ask(server, path="/v1/chat/completions", messages=messages, tools=tools)
@@ -127,16 +122,16 @@ def test_arguments_in_another_spelling_cost_only_without_record(caching, recorde
     assert [(cause["code"], cause["place"]) for cause in row["causes"]] == ([] if recorded else [("arguments_respelled", "message 1.0")])
 
 
-def test_an_engine_that_held_nothing_is_named(caching):
-    server = caching(SAY, mock_prefix_cache=False)
+def test_an_engine_that_held_nothing_is_named(serve_mock):
+    server = serve_mock(SAY, mock_cache_blocks=0)
     body = first()
     answer = ask(server, **body)
     ask(server, **then(answer, body))
     assert [(cause["code"], cause["detail"][:2]) for cause in told(server)[-1]["causes"]] == [("evicted", "0 ")]
 
 
-def test_only_the_tenant_is_told(caching):
-    server = caching(SAY)
+def test_only_the_tenant_is_told(serve_mock):
+    server = serve_mock(SAY)
     ask(server, key="one", **first())
     ask(server, key="two", **first())
     assert len(told(server, key="one")) == len(told(server, key="two")) == 1
@@ -144,8 +139,8 @@ def test_only_the_tenant_is_told(caching):
     assert told(server) == told(server, key="three") == []
 
 
-def test_requests_are_chosen(caching):
-    server = caching(SAY)
+def test_requests_are_chosen(serve_mock):
+    server = serve_mock(SAY)
     names = ["a", "b", "a"]
     ids = [ask(server, headers={"x-session-id": name}, **first()).headers["request-id"] for name in names]
     assert [row["request_id"] for row in told(server)] == ids
@@ -158,8 +153,8 @@ def test_requests_are_chosen(caching):
         assert "limit" in answer.json()["error"]["message"]
 
 
-def test_the_parts_of_the_prompt_add_up(caching):
-    server = caching(SAY)
+def test_the_parts_of_the_prompt_add_up(serve_mock):
+    server = serve_mock(SAY)
     body = first()
     answer = ask(server, **body)
     ask(server, **then(answer, body))
@@ -180,17 +175,17 @@ def test_another_machine_is_not_told():
     assert not is_local(request("127.0.0.1", b"rebound.example:8000"))
 
 
-def test_a_name_that_only_leads_here_is_refused(caching):
-    server = caching(SAY)
+def test_a_name_that_only_leads_here_is_refused(serve_mock):
+    server = serve_mock(SAY)
     answer = server.http.get("/antiphon/explain", headers={"host": "rebound.example"})
     assert answer.status_code == 401
-    keyed = caching(SAY, api_key="k")
+    keyed = serve_mock(SAY, api_key="k")
     assert keyed.http.get("/antiphon/explain").status_code == 401
     assert keyed.http.get("/antiphon/explain", headers={"x-api-key": "k", "host": "public.example"}).status_code == 200
 
 
-def test_causes_are_bounded(caching):
-    server = caching(SAY)
+def test_causes_are_bounded(serve_mock):
+    server = serve_mock(SAY)
     many = [{**TOOLS[0], "name": f"tool_{number}"} for number in range(100)]
     body = first()
     answer = ask(server, **body)

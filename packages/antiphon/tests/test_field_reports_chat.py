@@ -198,7 +198,7 @@ def test_148_the_engine_gets_the_constraint(serve_mock, source, monkeypatch):
 
     async def generate(job):
         jobs.append(job)
-        yield Chunk([*engine._tokenizer.encode('{"a": 1}', added=False), engine._end_id], "stop", 0)
+        yield Chunk([*engine._tokenizer.encode('{"a": 1}', added=False), engine._script.end_id], "stop", 0)
 
     monkeypatch.setattr(engine, "generate", generate)
     monkeypatch.setattr(engine, "constrains", True)

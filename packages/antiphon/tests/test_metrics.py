@@ -15,7 +15,7 @@ CLIENT = {"user-agent": "claude-cli/2.1.332 (external, cli)", "x-session-id": "s
 
 @pytest.fixture
 def server(serve_mock):
-    return serve_mock(RULES, mock_prefix_cache=True)
+    return serve_mock(RULES)
 
 
 def ask(server, text="hello", **body):

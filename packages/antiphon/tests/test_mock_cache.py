@@ -1,79 +1,106 @@
-"""The mock engine's prefix cache and delays by rule."""
-
-import asyncio
+"""The mock engine's prefix cache as clients see it: cached tokens, and the right reason where they are missing."""
 
 import pytest
 
-from antiphon.engines import mock_cache
-from antiphon.engines.mock import load_script
-from antiphon.engines.mock_cache import BLOCK_TOKENS, PrefixCache
+RULES = [{"when": "", "say": "Hi."}]
+BLOCK = 16
 
 
-@pytest.mark.parametrize(
-    ("shared", "cached"), [(0, 0), (BLOCK_TOKENS - 1, 0), (BLOCK_TOKENS, BLOCK_TOKENS), (3 * BLOCK_TOKENS + 5, 3 * BLOCK_TOKENS)]
-)
-def test_whole_blocks_of_a_shared_prefix_are_cached(shared, cached):
-    cache = PrefixCache()
-    cache.hold(range(10 * BLOCK_TOKENS))
-    assert cache.match([*range(shared), *[-1] * 40]) == cached
+def words(text, count=150):
+    return f"{text} one two three " * (count // 4)
 
 
-def test_the_last_token_is_never_cached():
-    cache = PrefixCache()
-    cache.hold(range(2 * BLOCK_TOKENS))
-    assert cache.match(range(2 * BLOCK_TOKENS)) == BLOCK_TOKENS
+class Session:
+    """A conversation that goes on turn by turn."""
+
+    def __init__(self, server, name, *, stream=False, system="Be brief.", **extra):
+        self.server, self.name, self.stream = server, name, stream
+        self.extra = {"system": system, **extra}
+        self.messages = []
+
+    def say(self, text):
+        """The usage of the turn, and the server's note on the cache."""
+        self.messages.append({"role": "user", "content": text})
+        body = {"model": "antiphon-mock", "max_tokens": 20, "messages": self.messages, "stream": self.stream, **self.extra}
+        headers = {"x-claude-code-session-id": self.name}
+        answer = self.server.http.post("/v1/messages", json=body, headers=headers)
+        assert answer.status_code == 200, answer.text
+        self.messages.append({"role": "assistant", "content": "Hi."})
+        numbers, _, cause = answer.headers["x-antiphon-cache"].partition(" cause=")
+        self.note = {**dict(part.split("=") for part in numbers.split()), "cause": cause}
+        self.causes = [cause.code for cause in self.server.pipeline.watch.recent[-1].explanation.causes]
+        found = self.server.traced()[-1]
+        return len(found["prompt_ids"]), found["cached_tokens"]
 
 
-def test_a_block_counts_only_behind_its_own_prefix():
-    cache = PrefixCache()
-    cache.hold(range(2 * BLOCK_TOKENS))
-    assert cache.match([*[-1] * BLOCK_TOKENS, *range(BLOCK_TOKENS, 2 * BLOCK_TOKENS), 0]) == 0
+def test_the_next_turn_finds_prompt_and_answer(serve_mock):
+    server = serve_mock(RULES)
+    session = Session(server, "s")
+    assert session.say(words("a"))[1] == 0
+    held = len(server.traced()[-1]["prompt_ids"]) + len(server.traced()[-1]["output_ids"])
+    _, cached = session.say("b")
+    assert cached == held // BLOCK * BLOCK
+    assert session.causes == [] and session.note["cause"] == ""
 
 
-def test_the_oldest_blocks_are_forgotten(monkeypatch):
-    monkeypatch.setattr(mock_cache, "BLOCKS_KEPT", 2)
-    cache = PrefixCache()
-    cache.hold(range(BLOCK_TOKENS))
-    cache.hold(range(100, 100 + 2 * BLOCK_TOKENS))
-    assert cache.match(range(BLOCK_TOKENS + 1)) == 0
-    assert cache.match(range(100, 101 + 2 * BLOCK_TOKENS)) == 2 * BLOCK_TOKENS
+@pytest.mark.parametrize("stream", [False, True])
+def test_usage_and_header_tell_what_is_cached(serve_mock, stream):
+    server = serve_mock(RULES)
+    session = Session(server, "s", stream=stream)
+    session.say(words("a"))
+    prompt, cached = session.say("b")
+    assert int(session.note["cached"]) == cached > 0
+    assert int(session.note["prompt"]) == prompt
+    assert abs(int(session.note["expected"]) - cached) < 2 * BLOCK
 
 
-def test_the_server_reports_what_the_mock_engine_has_cached(serve_mock):
-    server = serve_mock([{"when": "", "say": "</think>\n\nHi."}], mock_prefix_cache=True)
-    body = {"model": "antiphon-mock", "max_tokens": 20, "messages": [{"role": "user", "content": "one two three " * 30}]}
+def test_the_partition_of_usage_adds_up(serve_mock):
+    server = serve_mock(RULES)
+    body = {"model": "antiphon-mock", "max_tokens": 20, "messages": [{"role": "user", "content": words("a")}]}
     first, second = (server.http.post("/v1/messages", json=body).json()["usage"] for _ in range(2))
-    assert first["cache_read_input_tokens"] == 0
-    assert second["cache_read_input_tokens"] > 0
+    assert first["cache_read_input_tokens"] == 0 < second["cache_read_input_tokens"]
     assert first["input_tokens"] == second["input_tokens"] + second["cache_read_input_tokens"]
 
 
-def test_a_rule_has_a_delay_of_its_own(tmp_path, monkeypatch, serve_mock):
-    slept = []
-
-    async def sleep(seconds):
-        slept.append(seconds)
-
-    server = serve_mock([{"when": "slow", "say": "</think>\n\nHi.", "token_delay_ms": 250}, {"when": "", "say": "</think>\n\nHi."}])
-    monkeypatch.setattr("antiphon.engines.mock.asyncio.sleep", sleep)
-    script = tmp_path / "one.jsonl"
-    script.write_text('{"when": "a", "say": "b", "token_delay_ms": 2}\n')
-    assert load_script(script)[0].token_delay_ms == 2
-    engine = server.pipeline.engine
-
-    def delays(text):
-        slept.clear()
-        ids = server.pipeline.model.tokenizer.encode(text, added=True)
-        asyncio.run(spoken(engine, ids))
-        return set(slept)
-
-    assert delays("be slow") == {0.25}
-    assert delays("be quick") == {0}
+@pytest.mark.parametrize(("settings", "unit"), [({"mock_block_size": 64}, 64), ({"mock_cache_blocks": 0}, None)])
+def test_block_size_and_number_are_settings(serve_mock, settings, unit):
+    session = Session(serve_mock(RULES, **settings), "s")
+    session.say(words("a"))
+    _, cached = session.say("b")
+    assert cached == 0 if unit is None else cached > 0 and cached % unit == 0
 
 
-async def spoken(engine, ids):
-    from antiphon.engines.base import Job
-    from antiphon_turns.request import Sampling
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("blocks", "evicted"), [(40, True), (400, False)])
+def test_eviction_is_named_where_it_happened_and_only_there(serve_mock, blocks, evicted, stream):
+    server = serve_mock(RULES, mock_cache_blocks=blocks)
+    session = Session(server, "mine", stream=stream)
+    session.say(words("mine", 280))
+    session.say("and")
+    assert session.causes == []
+    for number in range(4):
+        Session(server, f"o{number}", system=f"{number}").say(words(f"other{number}", 200))
+    prompt, cached = session.say("go on")
+    assert session.causes == (["evicted"] if evicted else [])
+    assert session.note["cause"] == ("evicted (head)" if evicted else "")
+    assert cached < 64 if evicted else prompt - cached < 64
 
-    job = Job(request_id="r", prompt_ids=ids, max_tokens=50, sampling=Sampling(), stop_ids=frozenset())
-    return [chunk async for chunk in engine.generate(job)]
+
+def test_an_edited_head_is_not_called_eviction(serve_mock):
+    session = Session(serve_mock(RULES), "s")
+    session.say(words("a", 280))
+    session.extra["system"] = "Be long."
+    _, cached = session.say("b")
+    assert session.causes == ["system_edited"] and "evicted" not in session.note["cause"]
+    assert cached < 64
+
+
+@pytest.mark.parametrize(("urgent", "kept"), [(0, False), (5, True)])
+def test_urgent_prefixes_are_evicted_last(serve_mock, urgent, kept):
+    server = serve_mock(RULES, mock_cache_blocks=60)
+    session = Session(server, "mine", nvext={"agent_hints": {"priority": urgent}})
+    session.say(words("mine", 280))
+    for number in range(6):
+        Session(server, f"o{number}", system=f"{number}").say(words(f"other{number}", 200))
+    _, cached = session.say("go on")
+    assert (cached > 200) == kept

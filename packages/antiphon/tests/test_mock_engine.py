@@ -8,7 +8,8 @@ import pytest
 
 from antiphon.config import Settings
 from antiphon.engines.base import Job
-from antiphon.engines.mock import FIXED_SENTENCE, MockEngine, MockOptions, Rule, load_script
+from antiphon.engines.mock import MockEngine, MockOptions
+from antiphon.engines.mock_script import FIXED_SENTENCE, Rule, load_script
 from antiphon.serve import build
 from antiphon_turns import Sampling
 from antiphon_turns.errors import ConfigError

@@ -130,6 +130,10 @@ def test_three_wire_forms_say_the_same(wire: Any) -> None:
     ("event", "salted", "full"),
     [
         (["BlockStored", [1], None, ids(4), 4, None, "GPU", None, "salt"], True, True),
+        (["BlockStored", [1], None, ids(4), 4, None, "GPU", "salt"], True, True),
+        (["BlockStored", [1], None, ids(4), 4, None, "GPU", None, [None]], False, True),
+        (["BlockStored", [1], None, ids(4), 4, None, "GPU", None, [["salt"]]], True, True),
+        ({**AS_MAPS[1][0], "lora_name": "adapter"}, True, True),
         ({**AS_MAPS[1][0], "extra_keys": [None, None]}, False, True),
         ({**AS_MAPS[1][0], "extra_keys": [["salt"], None]}, True, True),
         ({**AS_MAPS[1][0], "kv_cache_spec_kind": "sliding_window"}, False, False),

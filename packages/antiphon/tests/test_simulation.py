@@ -1,11 +1,15 @@
 """The simulated engine: what its cache holds, who goes first, how long it takes."""
 
+import time
+from array import array
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.simulation.batch import Batch, BatchLimits, Request, Sampled
-from antiphon.simulation.paged_cache import Cleared, PagedCache, Removed, Stored
+from antiphon.simulation.cache_events import Cleared, Removed, Stored
+from antiphon.simulation.paged_cache import PagedCache
 from antiphon.simulation.timing import PRESETS, Timing
 
 
@@ -66,6 +70,48 @@ def test_pins_are_bounded() -> None:
     pages = cache(blocks=4)
     fill(pages, ids(16))
     assert pages.pin(ids(16), 60) == 8
+
+
+def test_pins_yield_to_a_sequence_that_is_alone() -> None:
+    pages = cache(blocks=4)
+    fill(pages, ids(8))
+    pages.pin(ids(8), 60)
+    batch = Batch(pages, Timing())
+    batch.add(Request(prompt_ids=ids(12, start=50), output_ids=ids(4)))
+    assert run(batch)[1][-1][1].ended
+    assert pages.match(ids(8)) == 0
+
+
+def test_clear_spares_what_runs_and_forgets_what_was_pinned() -> None:
+    pages = cache(blocks=10)
+    running = pages.open([])
+    running.add(ids(8))
+    fill(pages, [*ids(4), *ids(8, start=50)])
+    pages.pin(ids(4), 60)
+    pages.take_events()
+    pages.clear()
+    (removed,) = pages.take_events()
+    assert isinstance(removed, Removed) and len(removed.hashes) == 2 and pages.match(ids(8)) == 8
+    running.close()
+    fill(pages, ids(40, start=100))
+    assert pages.match(ids(8)) == 0 and pages.used_blocks == 10
+
+
+def test_the_same_prompt_again_and_again_costs_no_memory() -> None:
+    pages = cache()
+    for _ in range(5000):
+        fill(pages, ids(8))
+    assert len(pages._evictable) < 2000
+
+
+def test_a_long_answer_is_counted_without_copying_the_prompt() -> None:
+    prompt = array("I", range(50_000))
+    batch = Batch(PagedCache(10_000, 16, clock=lambda: 0.0), Timing())
+    batch.add(Request(prompt_ids=prompt, output_ids=ids(2000)))
+    started = time.process_time()
+    run(batch)
+    # Copied for every token it takes ten times as long.
+    assert time.process_time() - started < 0.6
 
 
 @settings(max_examples=60, deadline=None)

@@ -127,6 +127,12 @@ def test_a_compaction_without_a_summary_fails_rather_than_losing_everything() ->
     assert payloads(begun.fail(Overloaded("busy", retry_after=2)).decode())[0]["response"]["error"]["code"] == "rate_limit_exceeded"
 
 
+def test_a_limit_without_room_for_a_summary_is_the_requests_fault() -> None:
+    projector, _ = compact(turn(plain(0, "reasoning", "hm"), stop="max_tokens"))
+    with pytest.raises(e.InvalidRequest, match=r"^max_output_tokens: "):
+        projector.compacted()
+
+
 def test_the_summary_is_asked_for_last_and_the_tools_stay_in_the_prompt() -> None:
     tools = [{"type": "function", "name": "run", "parameters": {}}]
     items = [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}, {"type": "compaction_trigger"}]

@@ -14,7 +14,7 @@ from antiphon_turns.errors import ContextOverflow
 
 
 def _rendered(*pieces: int | str) -> Rendered:
-    return Rendered(pieces=pieces, opening="", text="".join(piece for piece in pieces if isinstance(piece, str)))
+    return Rendered(pieces=pieces, opening="", spell=str)
 
 
 def _refused(rendered: Rendered, tokenizer: Tokenizer, limit: int) -> int:
@@ -132,14 +132,14 @@ def test_tokenizer_that_strips_is_encoded_whole(stripping: Tokenizer) -> None:
     end = stripping.control_tokens["<end>"]
     assert not stripping.splittable
     assert stripping.note is not None and "encoded whole" in stripping.note
-    rendered = Rendered(pieces=("a", end, "  b"), opening="", text="a<end>  b")
+    rendered = Rendered(pieces=("a", end, "  b"), opening="", spell=str)
     assert encode(rendered, stripping, limit=99) == stripping.encode("a<end>  b", added=True)
     assert len(encode(rendered, stripping, limit=99)) == 3
 
 
 def test_whole_encoding_yields_where_it_would_make_text_control(stripping: Tokenizer) -> None:
     end = stripping.control_tokens["<end>"]
-    rendered = Rendered(pieces=("<end>", end, "  b"), opening="", text="<end><end>  b")
+    rendered = Rendered(pieces=("<end>", end, "  b"), opening="", spell=str)
     ids = encode(rendered, stripping, limit=99)
     assert ids.count(end) == 1
     assert stripping.decode(ids) == "<end><end>  b"

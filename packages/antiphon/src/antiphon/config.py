@@ -148,7 +148,15 @@ class Settings(Struct, frozen=True, kw_only=True):
     mock_script: Annotated[Path | None, Meta(description="Rules, one JSON object a line: when, say, finish.", extra=MOCK)] = None
     mock_chunk_tokens: Annotated[int, Meta(description="Tokens that leave the engine together.", ge=1, extra=MOCK)] = 1
     mock_token_delay_ms: Annotated[float, Meta(description="Simulated decoding time of a token.", ge=0, extra=MOCK)] = 0.0
-    mock_prefix_cache: Annotated[bool, Meta(description="Remember prompts and answers, and report what is cached.", extra=MOCK)] = False
+    mock_speed: Annotated[
+        Literal["none", "b200", "laptop"], Meta(description="Simulated hardware: how long prompts and tokens take.", extra=MOCK)
+    ] = "none"
+    mock_cache_blocks: Annotated[int, Meta(description="Blocks of the prefix cache; 0: nothing is cached.", ge=0, extra=MOCK)] = 1 << 16
+    mock_block_size: Annotated[int, Meta(description="Tokens of a block of the prefix cache.", ge=1, extra=MOCK)] = 16
+    mock_fault: Annotated[
+        str | None,
+        Meta(description="Fail on purpose: crash-after=N, hang-after=N, cut-after=N, slow=FACTOR or wrong-ids.", extra=MOCK),
+    ] = None
 
     trace_tokens: Annotated[Path | None, Meta(description="Append one JSON line of exact token ids a turn.", extra=RUNNING)] = None
     shutdown_grace_seconds: Annotated[float, Meta(description="Time for running turns to finish after SIGTERM.", ge=0, extra=RUNNING)] = (

@@ -187,7 +187,22 @@ class TurnDecoder:
         token_ids = self.output_ids
         if token_ids[-1] in self._model.stop_ids:
             token_ids = token_ids[:-1]
+        token_ids = token_ids[: len(token_ids) - self._ending(token_ids)]
         return TurnRecord(turn_tag=self._tag, opening=self._opening, ids=token_ids, segments=tuple(segments), whole=not cut)
+
+    def _ending(self, token_ids: Sequence[int]) -> int:
+        """How many ids at the end spell what ends a turn, beside the stop token: the frame brings that itself."""
+        frame, decode = self._model.family.frame, self._model.tokenizer.decode
+        end = frame.end_of_turn
+        for stop in frame.stop_tokens:
+            end = end.removesuffix(stop)
+        for size in range(1, min(len(token_ids), len(end)) + 1):
+            text = decode(list(token_ids[-size:]))
+            if text == end:
+                return size
+            if len(text) > len(end):
+                break
+        return 0
 
     def usage(self) -> Usage:
         """Counts so far."""

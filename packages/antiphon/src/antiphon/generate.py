@@ -17,7 +17,7 @@ from antiphon.engines.base import Chunk, Engine, Job
 from antiphon.model import Model
 from antiphon_parsers.forcing import Forced
 from antiphon_turns import CallReady, Event, FinishReason, SegmentEnd, SegmentStart, TurnRequest
-from antiphon_turns.errors import StreamInterrupted
+from antiphon_turns.errors import StreamInterrupted, WorkerProtocolError
 
 Batches = AsyncGenerator[list[Event], None]
 
@@ -32,6 +32,7 @@ class Generation:
         self._request = request
         self._job = job
         self._decoder = decoder
+        self._vocab_size = model.tokenizer.vocab_size
         self._called = False
         self._held = HeldCalls(request, engine, model)
         self.finish: FinishReason = "stop"
@@ -197,7 +198,7 @@ class Generation:
 
     def _next_job(self, grammar: str | None) -> Job:
         output = self._decoder.output_ids
-        prompt = self._job.prompt_ids + output if output else self._job.prompt_ids
+        prompt = [*self._job.prompt_ids, *output] if output else self._job.prompt_ids
         return msgspec.structs.replace(self._job, prompt_ids=prompt, max_tokens=self._room(), grammar=grammar)
 
     async def _phase(self, grammar: str | None, *, reasoning_only: bool) -> Batches:
@@ -211,6 +212,9 @@ class Generation:
 
     def _take(self, chunk: Chunk, *, reasoning_only: bool) -> list[Event]:
         self._learn(chunk)
+        if chunk.ids and not 0 <= min(chunk.ids) <= max(chunk.ids) < self._vocab_size:
+            # They have no text, and in a later prompt they would break the engine.
+            raise WorkerProtocolError("the engine sampled tokens that the model does not have; it may be serving another model")
         if chunk.finish is not None:
             self.finish = chunk.finish
         return self._decoder.feed(chunk.ids, reasoning_only=reasoning_only, logprobs=chunk.logprobs)

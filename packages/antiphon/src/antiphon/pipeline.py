@@ -193,6 +193,7 @@ class Pipeline:
             max_tokens=prepared.max_tokens,
             sampling=request.sampling,
             stop_ids=model.stop_ids,
+            priority=request.hints.priority,
         )
         generation = Generation(self.engine, model, request, job, decoder)
         notes = ServingNotes(since=prepared.since, clock=time.monotonic)

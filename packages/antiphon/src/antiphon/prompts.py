@@ -1,5 +1,6 @@
 """Steps 2 to 5: from a turn request to the ids of its prompt."""
 
+from array import array
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -11,7 +12,7 @@ from antiphon.model import Model
 from antiphon.replay.recall import Recall
 from antiphon.seals import TurnSealer
 from antiphon.stabilize import StabilizerRule, stabilize
-from antiphon_tokenizers import check_size, encode
+from antiphon_tokenizers import check_size, pack
 from antiphon_turns import Anomaly, TurnRequest, UserMessage
 from antiphon_turns.effort import named
 from antiphon_turns.errors import ContextOverflow, InvalidRequest
@@ -22,7 +23,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     messages that stand in it as they were sampled."""
 
     request: TurnRequest
-    ids: list[int]
+    ids: "array[int]"
     opening: str
     stabilized: tuple[str, ...] = ()
     anomalies: tuple[Anomaly, ...] = ()
@@ -82,7 +83,7 @@ class Prompts:
         rendered = model.renderer.render(stable, recalled.records)
         return Prompt(
             request=stable,
-            ids=encode(rendered, model.tokenizer, limit=limit),
+            ids=pack(rendered, model.tokenizer, limit=limit),
             opening=rendered.opening,
             stabilized=acted,
             anomalies=(*recalled.anomalies, *rendered.anomalies),
@@ -99,7 +100,7 @@ class Prompts:
             raise InvalidRequest(f"prompt: token ids must be between 0 and {tokenizer.vocab_size - 1}", param="prompt")
         if len(token_ids) > limit:
             raise ContextOverflow(len(token_ids), limit)
-        return Prompt(request=request, ids=token_ids, opening="")
+        return Prompt(request=request, ids=array("I", token_ids), opening="")
 
 
 def request_size(request: TurnRequest) -> int:

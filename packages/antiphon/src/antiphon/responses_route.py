@@ -15,7 +15,7 @@ from antiphon.responses import Responses, ResponsesTurn
 from antiphon.store import StoredResponse
 from antiphon.surfaces import Call, Envelope
 from antiphon.tenant import tenant_of
-from antiphon.turn_route import Answer, guarded, notes, run_watched
+from antiphon.turn_route import Answer, cache_header, guarded, notes, run_watched
 from antiphon_protocols import responses as wire
 from antiphon_protocols import sse
 from antiphon_turns.errors import InvalidRequest, NotFound, UnsupportedFeature
@@ -113,7 +113,7 @@ class ResponsesRoutes:
     async def _start(self, asked: Asked, turn: ResponsesTurn) -> None:
         prepared = await self.responses.prepare(turn)
         run = self.responses.start(turn, prepared)
-        headers = [(self._surface.request_id_header, asked.answer.request_id), *notes(prepared)]
+        headers = [(self._surface.request_id_header, asked.answer.request_id), *notes(prepared), cache_header([prepared], None)]
         if turn.call.stream:
             await self._follow(asked, run, 0, headers)
         else:

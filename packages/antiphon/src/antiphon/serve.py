@@ -24,7 +24,9 @@ from antiphon.config import Settings
 from antiphon.engines.base import Engine
 from antiphon.engines.default_model import DEFAULT_MODEL_NAME, default_model_path
 from antiphon.engines.embedded import EmbeddedEngine
-from antiphon.engines.mock import MockEngine, MockOptions, load_script
+from antiphon.engines.mock import MockEngine, MockOptions
+from antiphon.engines.mock_faults import parse_fault
+from antiphon.engines.mock_script import load_script
 from antiphon.model import Model, ModelChoice, load_mock_model, load_model
 from antiphon.pipeline import Pipeline, PipelineOptions
 from antiphon.prompts import PromptOptions
@@ -271,7 +273,10 @@ def build_mock(settings: Settings, choice: ModelChoice) -> tuple[Model, Engine]:
     options = MockOptions(
         chunk_tokens=settings.mock_chunk_tokens,
         token_delay_ms=settings.mock_token_delay_ms,
-        prefix_cache=settings.mock_prefix_cache,
+        speed=settings.mock_speed,
+        cache_blocks=settings.mock_cache_blocks,
+        block_tokens=settings.mock_block_size,
+        fault=parse_fault(settings.mock_fault) if settings.mock_fault is not None else None,
     )
     return model, MockEngine(model.tokenizer, model.family.frame, rules=rules, options=options)
 

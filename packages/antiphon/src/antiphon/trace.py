@@ -1,5 +1,6 @@
 """`--trace-tokens`: one JSON line a turn with the exact token ids, for replay checks and cache questions."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,7 +26,7 @@ class TokenRecord(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     session: str | None
     surface: str
-    prompt_ids: list[int]
+    prompt_ids: Sequence[int]
     cached_tokens: int | None
     output_ids: list[int]
     finish: str
@@ -49,7 +50,7 @@ class TokenTrace:
     def write(self, record: TokenRecord) -> None:
         """Returns after the line has left this process. Raises OSError when the disk refuses it."""
         if self._file is not None:
-            self._file.write(msgspec.json.encode(record) + b"\n")
+            self._file.write(msgspec.json.encode(record, enc_hook=list) + b"\n")
             self._file.flush()
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from antiphon.choices import run_choices
-from antiphon.explain.explanation import Explanation
+from antiphon.explain.explanation import Explanation, heard
 from antiphon.http import ClientGone, Disconnect, EventStream, headers_of, printable, read_body, send_response
 from antiphon.pipeline import Pipeline, Prepared
 from antiphon.surfaces import Call, Envelope, Projector, Surface
@@ -108,9 +108,9 @@ class Answer:
         started = time.monotonic()
         async with aclosing(turn):
             if call.turn.stream:
-                reason = await self._run_stream(turn, projector, headers)
+                reason = await self._run_stream(turn, projector, headers, prepared)
             else:
-                reason = await self._run_unary(turn, projector, headers)
+                reason = await self._run_unary(turn, projector, headers, prepared)
         log.info(
             "%s: %d prompt tokens, %s after %.2f s%s",
             self.name,
@@ -120,24 +120,28 @@ class Answer:
             f", ignored fields: {', '.join(call.turn.ignored)}" if call.turn.ignored else "",
         )
 
-    async def _run_unary(self, turn: Batches, projector: Projector, headers: Headers) -> StopReason:
+    async def _run_unary(self, turn: Batches, projector: Projector, headers: Headers, prepared: Sequence[Prepared]) -> StopReason:
         reason: StopReason = "error"
+        cached: int | None = None
         async for batch in turn:
+            cached = cached_in(batch) if cached is None else cached
             for event in batch:
                 projector.push(event)
                 reason = event.stop_reason if isinstance(event, TurnEnd) else reason
-        await send_response(self._send, 200, [*headers, ("content-type", "application/json")], projector.body())
+        headers = [*headers, cache_header(prepared, cached), ("content-type", "application/json")]
+        await send_response(self._send, 200, headers, projector.body())
         return reason
 
-    async def _run_stream(self, turn: Batches, projector: Projector, headers: Headers) -> StopReason:
+    async def _run_stream(self, turn: Batches, projector: Projector, headers: Headers, prepared: Sequence[Prepared]) -> StopReason:
         opening = await anext(turn)
+        cached: int | None = None
         first = asyncio.ensure_future(anext(turn, []))
         try:
             await asyncio.wait({first}, timeout=START_GRACE_SECONDS)
             if first.done():
-                opening = informed(opening, first.result())
+                opening, cached = informed(opening, first.result()), cached_in(first.result())
             stream = self._stream = EventStream(self._send, keepalive=projector.keepalive, interval=self._keepalive_seconds)
-            await stream.open(headers)
+            await stream.open([*headers, cache_header(prepared, cached)])
             await stream.write(b"".join(map(projector.push, opening)))
             batch: list[Event] = await first
         finally:
@@ -180,7 +184,7 @@ class Answer:
 def informed(opening: list[Any], batch: list[Any]) -> list[Any]:
     """The opening with the cached tokens, where the first batch is there before the headers leave and knows them: clients draw their
     context meter from the first event."""
-    cached = next((event.usage.cached_tokens for event in batch if isinstance(event, UsageUpdate)), None)
+    cached = cached_in(batch)
     if cached is None or not isinstance(opening[0], TurnStart):
         return opening
     return [msgspec.structs.replace(opening[0], cached_tokens=cached), *opening[1:]]
@@ -195,13 +199,29 @@ def notes(prepared: Prepared) -> Headers:
         found.append(("x-antiphon-stabilized", ", ".join(prepared.prompt.stabilized)))
     if prepared.clamped:
         found.append(("x-antiphon-max-tokens", str(prepared.max_tokens)))
-    found.append(("x-antiphon-cache", cache_note(prepared.foresight.explanation)))
     return found
 
 
+def cached_in(batch: Sequence[object]) -> int | None:
+    """The cached tokens that a batch of events tells of."""
+    return next((event.usage.cached_tokens for event in batch if isinstance(event, UsageUpdate | TurnEnd)), None)
+
+
+def cache_header(prepared: Sequence[Prepared], cached_tokens: int | None) -> tuple[str, str]:
+    """The cache's account, with the engine's word where it has come before the headers leave, and is about one prompt."""
+    foresight = prepared[0].foresight
+    found = foresight.explanation
+    if cached_tokens is not None and len(prepared) == 1:
+        found = heard(found, foresight.expectation.previous, foresight.sent, cached_tokens)
+    return "x-antiphon-cache", cache_note(found)
+
+
 def cache_note(explanation: Explanation) -> str:
-    """How much of the prompt was sent before, and where and why it left the session's previous one: numbers and names only."""
+    """How much of the prompt was sent before, how much of it the engine held, and where and why the prompt left the session's previous
+    one: numbers and names only."""
     note = f"prompt={explanation.prompt_tokens} expected={explanation.expected_tokens}"
+    if explanation.cached_tokens is not None:
+        note += f" cached={explanation.cached_tokens}"
     if not explanation.causes:
         return note
     causes = ", ".join(f"{cause.code} ({cause.place})" for cause in explanation.causes[:CAUSES_NAMED])

@@ -1,7 +1,7 @@
 """Tokenizers, chat templates and prompts that clients cannot inject control tokens into."""
 
 from antiphon_tokenizers.detokenizer import Detokenizer
-from antiphon_tokenizers.encode import check_size, encode
+from antiphon_tokenizers.encode import check_size, encode, pack
 from antiphon_tokenizers.files import ModelFiles, load_model_files
 from antiphon_tokenizers.probe import Abilities
 from antiphon_tokenizers.renderer import Rendered, Renderer
@@ -21,4 +21,5 @@ __all__ = [
     "check_size",
     "encode",
     "load_model_files",
+    "pack",
 ]

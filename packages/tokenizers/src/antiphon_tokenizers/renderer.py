@@ -40,14 +40,20 @@ from antiphon_turns.replay import TurnRecord
 class Rendered(msgspec.Struct, frozen=True, kw_only=True):
     """A prompt before encoding. `pieces`: an int is a trusted control token's id, a str is text that is never control, a tuple
     holds ids as they were sampled; a past turn begins a piece where the model once began to speak, so that no token spans
-    that place (I9). `opening` is the text behind the last trusted assistant header, as the model sees it. `text` is the whole prompt.
-    `exact` are the messages that all of their record's ids stand for."""
+    that place (I9). `opening` is the text behind the last trusted assistant header, as the model sees it. `spell` gives the text of
+    ids. `exact` are the messages that all of their record's ids stand for."""
 
     pieces: tuple[int | str | tuple[int, ...], ...]
     opening: str
-    text: str
+    spell: Callable[[Sequence[int]], str]
     anomalies: tuple[Anomaly, ...] = ()
     exact: tuple[int, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The whole prompt. Made anew each time: only people need it."""
+        ids = ((piece,) if isinstance(piece, int) else piece for piece in self.pieces)
+        return "".join(piece if isinstance(piece, str) else self.spell(piece) for piece in ids)
 
 
 class Renderer:
@@ -97,11 +103,11 @@ class Renderer:
             opening += self._prefilled(prefill.segments, calls_before(messages)[-1], stand_ins)
         # What the template opens a turn with now, it has opened the past ones with.
         seam, opened = past.seam, text[start:]
-        text = (text[:start].replace(seam + opened, opened + seam) if seam else text[:start]) + opening
+        text = (text[:start].replace(seam + opened, opened + seam) if seam and opened else text[:start]) + opening
         return Rendered(
             pieces=tuple(self._pieces(text, past, stand_ins)),
             opening=stand_ins.unescape(opening),
-            text=slots.fill(stand_ins.unescape(text.replace(seam, "") if seam else text), self._decode),
+            spell=self._decode,
             anomalies=tuple(anomalies),
             exact=tuple(index for index, turn in restored.items() if turn.spans == turn.record.spans()),
         )

@@ -31,10 +31,6 @@ class Slots:
         for place, part in enumerate(text.split(self._mark)):
             yield self._ids[int(part)] if place % 2 else part
 
-    def fill(self, text: str, decode: Callable[[Sequence[int]], str]) -> str:
-        """The text with the ids' own text in their slots."""
-        return "".join(decode(part) if isinstance(part, tuple) else part for part in self.parts(text))
-
 
 class Restored(msgspec.Struct, frozen=True):
     """A past turn that a record is known of. `spans`: for each segment of the message the range of the record's ids that
@@ -92,15 +88,15 @@ def woven(
     out: list[str] = []
     done = 0
     for start, stop in _runs(turn.spans, segments):
-        first = _end_of(write(segments[:start]), full) if start else 0
-        last = _end_of(write(segments[:stop]), full) if stop < len(segments) else body
-        if first is None or last is None or first < done:
-            continue
         span_start, span_stop = turn.spans[start], turn.spans[stop - 1]
         assert span_start is not None and span_stop is not None
         reaches_end = stop == len(segments) and turn.record.whole and span_stop == turn.record.spans()[-1]
         ids = turn.record.ids[span_start[0] : len(turn.record.ids) if reaches_end else span_stop[1]]
         text = decode(ids)
+        first = _end_of(segments, start, full, write) if start else 0
+        last = _end_of(segments, stop, full, write, text=text) if stop < len(segments) else body
+        if first is None or last is None or first < done:
+            continue
         first = _start_of(text, full, first)
         before = full[done:first]
         out += (before[: len(before) - _overlap(before, text)], slot(ids))
@@ -133,11 +129,26 @@ def _settled(start: int, stop: int, segments: Sequence[Segment]) -> tuple[int, i
     return start, stop
 
 
-def _end_of(part: str, full: str) -> int | None:
-    """Where the text of the first segments ends within the text of all, the white space behind it left out; None when the
-    writer binds what follows so closely that it cannot be told."""
-    bare = part.rstrip()
-    return len(bare) if full.startswith(bare) else None
+def _end_of(segments: Sequence[Segment], count: int, full: str, write: Callable[[Sequence[Segment]], str], *, text: str = "") -> int | None:
+    """Where the first `count` segments end within the text of all, the white space behind them left out; None when the
+    writer binds what follows so closely that it cannot be told. `text`: of the ids that stand for the last of them."""
+    bare = write(segments[:count]).rstrip()
+    if full.startswith(bare):
+        return len(bare)
+    last = segments[count - 1]
+    if isinstance(last, CallSegment) or not last.text.strip():
+        return None
+    # The writer puts these in another way when something follows: a mark tells where the last one's own text ends.
+    said = last.text.rstrip()
+    marked = write((*segments[: count - 1], structs.replace(last, text=said + _MARK), *segments[count:]))
+    place = marked.find(_MARK)
+    if place < 0 or _MARK in full or not full.startswith(marked[:place]):
+        return None
+    closer = text.rpartition(said)[2].rstrip()
+    return place + len(closer) if full.startswith(closer, place) else place
+
+
+_MARK = "\U000f8a1d"
 
 
 def _start_of(text: str, full: str, start: int) -> int:

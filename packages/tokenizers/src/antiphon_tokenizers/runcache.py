@@ -35,7 +35,7 @@ class RunCache:
             self._runs.move_to_end(run)
             return ids
 
-    def put(self, run: str, ids: list[int]) -> None:
+    def put(self, run: str, ids: "list[int] | array[int]") -> None:
         """Keeps the ids of `run`; a run of more than an eighth of the bound is not kept."""
         entry = array("I", ids)
         size = _size(run, entry)

@@ -49,6 +49,8 @@ def choose(record: TurnRecord, told: Sequence[Segment], *, joined: bool = False)
     if joined and (whole := _joined(record, told)) is not None:
         return whole
     spans = record.spans()
+    # One reasoning that says something else stands for all of them.
+    retold = joined and bool(_text(told, ReasoningSegment))
     told_at: dict[int, Segment] = {}
     behind: dict[int, list[Segment]] = {}
     last = -1
@@ -63,7 +65,7 @@ def choose(record: TurnRecord, told: Sequence[Segment], *, joined: bool = False)
     for place, sampled in enumerate(record.segments):
         found = told_at.get(place)
         if found is None:
-            if not _is_projected(sampled) or isinstance(sampled, ReasoningSegment):
+            if not _is_projected(sampled) or (isinstance(sampled, ReasoningSegment) and not retold):
                 out.append(Chosen(sampled, spans[place]))
         else:
             out.append(Chosen(sampled, spans[place]) if same(sampled, found) else Chosen(found))
@@ -110,15 +112,21 @@ def _joined(record: TurnRecord, told: Sequence[Segment]) -> tuple[Chosen, ...] |
     """The whole record, if what the client tells is its projection on a surface that joins segments; None otherwise."""
     projected = [segment for segment in record.segments if _is_projected(segment)]
     reasoning = _text(told, ReasoningSegment)
-    if reasoning and reasoning != _text(projected, ReasoningSegment):
+    if reasoning and not _joins(reasoning, [s.text for s in projected if isinstance(s, ReasoningSegment)]):
         return None
-    if _text(told, TextSegment) != _text(projected, TextSegment):
+    if not _joins(_text(told, TextSegment), [s.text for s in projected if isinstance(s, TextSegment)]):
         return None
     calls = [segment for segment in told if isinstance(segment, CallSegment)]
     made = [segment for segment in projected if isinstance(segment, CallSegment)]
     if len(calls) != len(made) or not all(map(same, made, calls)):
         return None
     return tuple(Chosen(segment, span) for segment, span in zip(record.segments, record.spans(), strict=True))
+
+
+def _joins(told: str, pieces: Sequence[str]) -> bool:
+    """Whether a text is these pieces in a row; between several of them clients put white space of their own."""
+    joined = "".join(pieces)
+    return told == joined or (len(pieces) > 1 and "".join(told.split()) == "".join(joined.split()))
 
 
 def _text(segments: Sequence[Segment], kind: type[ReasoningSegment] | type[TextSegment]) -> str:

@@ -95,9 +95,14 @@ def _renamed(kept: dict[str, Any]) -> dict[str, Any]:
     return {**found, "reasoning": kept.get("reasoning_content", "")}
 
 
-def _longer(kept: dict[str, Any]) -> dict[str, Any]:
-    """With more reasoning than was said: a server that remembers its turns brings back what is left out, but not what was never there."""
-    return {**kept, "reasoning_content": kept.get("reasoning_content", "") + " There is more to think about." * 4}
+def _foreign(kept: dict[str, Any]) -> dict[str, Any]:
+    """As another server's turn, which this one cannot have kept: what is not told cannot reach the prompt."""
+    calls = [{**call, "id": f"call_x{place}"} for place, call in enumerate(kept["tool_calls"])]
+    return {**kept, "content": "Said elsewhere.", "tool_calls": calls}
+
+
+def _silent(kept: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in _foreign(kept).items() if key not in ("reasoning_content", "reasoning")}
 
 
 def _folded_ids(kept: dict[str, Any]) -> dict[str, Any]:
@@ -150,7 +155,8 @@ ASKS = (
     _turn("c.slow", "slow", tools=tools()),
     _replay("c.call", "replay", dict),
     _replay("c.call", "renamed", _renamed),
-    _replay("c.call", "longer", _longer),
+    _replay("c.call", "foreign", _foreign),
+    _replay("c.call", "silent", _silent),
     _replay("c.call", "folded", _folded_ids),
     _shaped("c.developer", lambda text: [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": text}]),
     _shaped("c.late", lambda text: [*TALK, {"role": "user", "content": text}, {"role": "system", "content": "900 tokens left."}]),

@@ -41,11 +41,11 @@ def replay(first: Exchange, second: Exchange) -> None:
     "reasoning is accepted back as reasoning_content and as reasoning, and reaches the prompt",
     why="pi sends the key it got, OpenCode always reasoning_content",
     breaks=(PI, OPENCODE),
-    asks=("c.call.replay", "c.call.renamed", "c.call.longer"),
+    asks=("c.call.replay", "c.call.renamed", "c.call.foreign", "c.call.silent"),
 )
-def reasoning_back(whole: Exchange, renamed: Exchange, longer: Exchange) -> None:
+def reasoning_back(whole: Exchange, renamed: Exchange, foreign: Exchange, silent: Exchange) -> None:
     equal(_prompt(renamed), _prompt(whole), "the prompt with the reasoning under `reasoning`")
-    require(_prompt(longer) > _prompt(whole), "the reasoning of the last turn is not in the prompt")
+    require(_prompt(silent) < _prompt(foreign), "the reasoning of the last turn is not in the prompt")
 
 
 @check(

@@ -46,7 +46,6 @@ async def own_server(silence: float) -> AsyncGenerator[str, None]:
             "-m",
             "antiphon",
             "serve",
-            "--mock-prefix-cache",
             *(f"--{name}={value}" for name, value in flags.items()),
         ]
         with (Path(folder) / "output").open("w+b") as output:

@@ -10,14 +10,17 @@ from antiphon_turns import SampledLogprob, Sampling
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """One generation. `max_tokens` > 0 and prompt + max_tokens fits the context. `stop_ids` end the turn when
-    sampled. `grammar` is an llguidance Lark text whose root the whole output must match (a scripted engine ignores it)."""
+    sampled. `grammar` is an llguidance Lark text whose root the whole output must match (a scripted engine ignores it). A higher
+    `priority` is more urgent. Jobs share cached prefixes with those of the same `cache_salt` only."""
 
     request_id: str
-    prompt_ids: list[int]
+    prompt_ids: Sequence[int]
     max_tokens: int
     sampling: Sampling
     stop_ids: frozenset[int]
     grammar: str | None = None
+    priority: int = 0
+    cache_salt: str = ""
 
 
 class Chunk(msgspec.Struct, frozen=True):

@@ -103,7 +103,7 @@ def _logprob(found: Probability) -> TokenLogprob:
 def completion_body(job: Job) -> bytes:
     """The body of the streamed request for one job."""
     body: dict[str, Any] = {
-        "prompt": job.prompt_ids,
+        "prompt": list(job.prompt_ids),
         "n_predict": job.max_tokens,
         "stream": True,
         "return_tokens": True,
@@ -124,7 +124,7 @@ def probe_body(job: Job, eos_id: int) -> bytes:
     token is made all but certain; a grammar in force forbids it as the first token.
     """
     body = {
-        "prompt": job.prompt_ids,
+        "prompt": list(job.prompt_ids),
         "n_predict": 1,
         "stream": True,
         "return_tokens": True,

@@ -41,18 +41,24 @@ def explain(
     found: tuple[Cause, ...] = ()
     if before is not None and expectation.session < held:
         found = causes(before, now, restored=restored) or (_silent(before, now, expectation.session),)
-    missed = cached_tokens is not None and cached_tokens + SLACK_TOKENS < expectation.tokens
-    if missed:
-        moved = before is not None and before.worker is not None and now.worker not in (None, before.worker)
-        found = (*found, Cause(code="worker_changed" if moved else "evicted", detail=f"{cached_tokens} of {expectation.tokens} tokens"))
-    return Explanation(
+    foreseen = Explanation(
         prompt_tokens=expectation.prompt_tokens,
         expected_tokens=expectation.tokens,
         shared_tokens=expectation.session,
         lost_tokens=max(held - expectation.session, 0),
-        cached_tokens=cached_tokens,
         causes=found,
     )
+    return foreseen if cached_tokens is None else heard(foreseen, before, now, cached_tokens)
+
+
+def heard(foreseen: Explanation, before: Sent | None, now: Sent, cached_tokens: int) -> Explanation:
+    """What was foreseen, and what the engine says it really held."""
+    found = foreseen.causes
+    if cached_tokens + SLACK_TOKENS < foreseen.expected_tokens:
+        moved = before is not None and before.worker is not None and now.worker not in (None, before.worker)
+        detail = f"{cached_tokens} of {foreseen.expected_tokens} tokens"
+        found = (*found, Cause(code="worker_changed" if moved else "evicted", detail=detail))
+    return msgspec.structs.replace(foreseen, cached_tokens=cached_tokens, causes=found)
 
 
 def _silent(before: Sent, now: Sent, shared: int) -> Cause:

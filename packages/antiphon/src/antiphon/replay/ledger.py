@@ -11,7 +11,7 @@ import msgspec
 from antiphon_turns import CallSegment, Segment, TextSegment
 from antiphon_turns.replay import TurnRecord
 
-_ENTRY_BYTES = 600
+_ENTRY_BYTES = 800
 """What a record costs beside its ids and texts: keys, structs, dictionary slots."""
 
 
@@ -31,18 +31,19 @@ class Ledger:
     def __len__(self) -> int:
         return len(self._records)
 
-    def put(self, tenant: str, before: str, record: TurnRecord) -> None:
-        """Keeps a turn under its tag, and under its visible text with the text `before` it, for surfaces that carry no
-        ids of ours. A turn larger than an eighth of the bound is not kept."""
+    def put(self, tenant: str, before: Sequence[str], record: TurnRecord) -> None:
+        """Keeps a turn under its tag, and under its visible text with each of the names of what stands `before` it, for surfaces that
+        carry no ids of ours. A turn larger than an eighth of the bound is not kept."""
         record = msgspec.structs.replace(record, ids=array("I", record.ids))
         size = _size(record)
         if size > self._max // 8:
             return
-        key, alias = _tag_key(tenant, record.turn_tag), _text_key(tenant, before, record.segments)
+        key = _tag_key(tenant, record.turn_tag)
+        aliases = tuple(_text_key(tenant, name, record.segments) for name in before)
         with self._lock:
             self._forget(key)
-            self._records[key] = record, (alias,), size
-            self._aliases[alias] = key
+            self._records[key] = record, aliases, size
+            self._aliases.update(dict.fromkeys(aliases, key))
             self.bytes += size
             while self.bytes > self._max:
                 self._forget(next(iter(self._records)))
@@ -51,10 +52,11 @@ class Ledger:
         """The turn of this tag, if it is still held."""
         return self._get(_tag_key(tenant, turn_tag))
 
-    def by_text(self, tenant: str, before: str, told: Sequence[Segment]) -> TurnRecord | None:
-        """The turn that shows exactly this text and these calls behind the text `before`; the latest of several."""
-        alias = _text_key(tenant, before, told)
-        return self._get(self._aliases.get(alias, b""))
+    def by_text(self, tenant: str, before: Sequence[str], told: Sequence[Segment]) -> TurnRecord | None:
+        """The turn that shows this text and these calls, by the first name of what stands `before` it that is known; the latest of
+        several."""
+        keys = (self._aliases.get(_text_key(tenant, name, told)) for name in before)
+        return self._get(next((key for key in keys if key is not None), b""))
 
     def _get(self, key: bytes) -> TurnRecord | None:
         with self._lock:
@@ -86,10 +88,11 @@ def _tag_key(tenant: str, turn_tag: str) -> bytes:
 
 
 def _text_key(tenant: str, before: str, segments: Sequence[Segment]) -> bytes:
-    """Reasoning is no part of it: a client may leave it out. Neither are arguments, which clients spell anew; names are."""
-    text = "".join(segment.text for segment in segments if isinstance(segment, TextSegment))
+    """Reasoning is no part of it: a client may leave it out. Neither are arguments, which clients spell anew; names are. White space is
+    none either: where a client leaves out what stood between two texts, they come back as one."""
+    text = "".join("".join(segment.text.split()) for segment in segments if isinstance(segment, TextSegment))
     names = [segment.name for segment in segments if isinstance(segment, CallSegment) and segment.status != "truncated"]
-    return _digest("text", tenant, before, text.strip(), *names)
+    return _digest("text", tenant, before, text, *names)
 
 
 def _digest(*parts: str) -> bytes:

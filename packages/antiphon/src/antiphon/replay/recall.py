@@ -1,5 +1,6 @@
 """Step 3: which past turns of a request are known as they were sampled, by the ledger or by the seals that the client returns."""
 
+import hashlib
 from collections.abc import Sequence
 
 import msgspec
@@ -19,9 +20,8 @@ from antiphon_turns import (
     ReasoningSegment,
     Segment,
     SystemMessage,
-    ToolMessage,
+    TextSegment,
     TurnRequest,
-    UserMessage,
 )
 from antiphon_turns.ids import split_call_id, split_carrier
 from antiphon_turns.replay import TurnRecord
@@ -46,10 +46,12 @@ class Recall:
         two tags is two turns that a client has joined, and is left to the writer."""
         found: dict[int, TurnRecord] = {}
         lost: list[Anomaly] = []
+        places = Places(request.messages)
         for index, message in enumerate(request.messages):
-            if not isinstance(message, AssistantMessage) or not message.segments:
+            # Of a turn that was all reasoning some clients return an empty message; at the end it is a turn to come.
+            if not isinstance(message, AssistantMessage) or (not message.segments and index == len(request.messages) - 1):
                 continue
-            record = self._one(request, index, message.segments, sealer, tenant)
+            record = self._one(request, index, places, sealer, tenant)
             if record is not None:
                 found[index] = record
             elif any(isinstance(s, ReasoningSegment) and not s.text for s in message.segments):
@@ -58,20 +60,21 @@ class Recall:
 
     def keep(self, request: TurnRequest, record: TurnRecord, *, tenant: str) -> None:
         """Remembers a turn that answered this request."""
-        self._ledger.put(tenant, text_before(request.messages, len(request.messages)), record)
+        self._ledger.put(tenant, Places(request.messages).before(len(request.messages)), record)
 
-    def _one(self, request: TurnRequest, index: int, told: Sequence[Segment], sealer: TurnSealer | None, tenant: str) -> TurnRecord | None:
-        before = text_before(request.messages, index)
+    def _one(self, request: TurnRequest, index: int, places: "Places", sealer: TurnSealer | None, tenant: str) -> TurnRecord | None:
+        message = request.messages[index]
+        told = message.segments if isinstance(message, AssistantMessage) else ()
         tags = tags_of(told)
         if not tags:
-            return self._ledger.by_text(tenant, before, told)
+            return self._ledger.by_text(tenant, places.before(index), told)
         if len(tags) > 1:
             return None
         record = self._ledger.by_tag(tenant, *tags)
         if record is None and sealer is not None:
             record = sealed_record(self._model, request, told, sealer)
             if record is not None:
-                self._ledger.put(tenant, before, record)
+                self._ledger.put(tenant, places.before(index), record)
         return record
 
 
@@ -124,7 +127,32 @@ def tags_of(segments: Sequence[Segment]) -> set[str]:
     return {found[0] for found in named if found is not None}
 
 
-def text_before(messages: Sequence[Message], index: int) -> str:
-    """What the turn at `index` answers: the message before it. Tells equal short answers of one client apart."""
-    before = messages[index - 1] if index else None
-    return before.text if isinstance(before, UserMessage | ToolMessage | SystemMessage) else ""
+class Places:
+    """Names of the places in a conversation, for turns that name nothing of ours."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._messages = messages
+        self._running = hashlib.blake2b(digest_size=16)
+        self._digests: list[str] = []
+
+    def before(self, index: int) -> tuple[str, str]:
+        """What the turn at `index` answers: everything said before it, which tells equal answers in equal words of two conversations
+        apart; and, for histories that a client has edited, the message before it alone."""
+        while len(self._digests) <= index:
+            self._digests.append(self._running.hexdigest())
+            for said in self._messages[len(self._digests) - 1 : len(self._digests)]:
+                data = _visible(said).encode("utf-8", "surrogatepass")
+                self._running.update(len(data).to_bytes(8, "little") + data)
+        last = self._messages[index - 1] if index else None
+        return self._digests[index], "" if last is None or isinstance(last, AssistantMessage) else last.text
+
+
+def _visible(message: Message) -> str:
+    """What stays the same of a message when its client sends it again: no system text, which clients renew, and of a turn what the
+    ledger knows it by."""
+    if isinstance(message, SystemMessage):
+        return ""
+    if not isinstance(message, AssistantMessage):
+        return message.text
+    shown = [segment for segment in message.segments if not isinstance(segment, ReasoningSegment)]
+    return "\n".join(sorted("".join(s.text.split()) if isinstance(s, TextSegment) else s.name for s in shown))

@@ -1,5 +1,6 @@
 """The engines' KV events as plain data. Three wire forms are read: vLLM before and after June 2026 (events as arrays, as maps) and
-SGLang (arrays, salt at place 7). Source: measured vLLM 0.32 messages; SGLang 0.5.23 source."""
+SGLang (arrays, salt at index 7, where vLLM had the LoRA name, with the extra keys behind it). Source: measured vLLM 0.32 messages;
+SGLang 0.5.23 source."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -45,7 +46,7 @@ class EventBatch(msgspec.Struct, frozen=True):
     unknown: int = 0
 
 
-_ARRAY_STORED = ("block_hashes", "parent_block_hash", "token_ids", "block_size", "lora_id", "medium", "extra", "salt")
+_ARRAY_STORED = ("block_hashes", "parent_block_hash", "token_ids", "block_size", "lora_id", "medium", "scope", "extra_keys")
 _ARRAY_REMOVED = ("block_hashes", "medium")
 
 
@@ -94,7 +95,9 @@ def _stored(hashes: tuple[int | bytes, ...], fields: dict[str, Any], medium: str
     if not isinstance(tokens, list) or not isinstance(size, int) or size <= 0 or len(tokens) < size * len(hashes):
         return None
     extra = fields.get("extra_keys")
-    salted = bool(fields.get("salt") or fields.get("cache_salt")) or (isinstance(extra, list) and any(extra))
+    salted = any(fields.get(name) for name in ("scope", "lora_name", "cache_salt")) or (
+        any(extra) if isinstance(extra, list) else bool(extra)
+    )
     kind = fields.get("kv_cache_spec_kind")
     return BlockStored(
         hashes,

@@ -38,10 +38,11 @@ class Sampled(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What a step yields at its end, and how long it takes."""
+    """What a step yields at its end, and how long it takes. `admitted`: the sequences whose waiting ended with its beginning."""
 
     seconds: float
     sampled: tuple[Sampled, ...]
+    admitted: tuple[int, ...] = ()
 
 
 class _Running:
@@ -54,10 +55,18 @@ class _Running:
         self.emitted = 0
         self.cached: int | None = None
 
-    def tokens(self) -> Sequence[int]:
-        """What must be in the cache before the next token is sampled: the prompt and, after preemption, the answer so far."""
-        done = self.request.output_ids[: self.emitted]
-        return array("I", [*self.request.prompt_ids, *done]) if done else self.request.prompt_ids
+    @property
+    def needed(self) -> int:
+        """How many tokens must be in the cache before the next one is sampled: prompt and answer so far."""
+        return len(self.request.prompt_ids) + self.emitted
+
+    def tokens(self, start: int, end: int) -> Sequence[int]:
+        """That part of prompt and answer."""
+        prompt = self.request.prompt_ids
+        if end <= len(prompt):
+            return prompt[start:end]
+        behind = self.request.output_ids[max(start - len(prompt), 0) : end - len(prompt)]
+        return behind if start >= len(prompt) else array("I", [*prompt[start:], *behind])
 
 
 class Batch:
@@ -103,19 +112,18 @@ class Batch:
     def step(self) -> Step:
         """Computes one step. With nothing to do it takes no time."""
         budget = self.limits.step_tokens
-        admitted = self._admit()
+        admitted, context = self._admit()
         computed, decoding = 0, 0
         out: list[Sampled] = []
         for running in sorted(self._running.values(), key=lambda one: one.rank):
             if running.key not in self._running:
                 continue
-            tokens = running.tokens()
-            missing = len(tokens) - running.computed
+            missing = running.needed - running.computed
             if missing > 0:
-                part = self._compute(running, tokens[running.computed : running.computed + min(missing, budget)])
+                part = self._compute(running, running.tokens(running.computed, running.computed + min(missing, budget)))
                 budget -= part
                 computed += part
-                if running.computed < len(tokens):
+                if running.computed < running.needed:
                     continue
             elif budget <= 0:
                 continue
@@ -124,12 +132,13 @@ class Batch:
             found = self._decode(running)
             if found is not None:
                 out.append(found)
-        seconds = self.timing.seconds(computed=computed, admitted_context=admitted, decoding=decoding)
-        return Step(seconds, tuple(out))
+        seconds = self.timing.seconds(computed=computed, admitted_context=context, decoding=decoding)
+        return Step(seconds, tuple(out), admitted)
 
-    def _admit(self) -> int:
-        """Lets waiting sequences in while there is room; the cached tokens behind their prompts."""
+    def _admit(self) -> tuple[tuple[int, ...], int]:
+        """Lets waiting sequences in while there is room: those that are in for the first time, and the tokens of all prompts let in."""
         context = 0
+        first: list[int] = []
         while self._waiting and len(self._running) < self.limits.sequences:
             _, key = self._waiting[0]
             running = self._all.get(key)
@@ -139,15 +148,16 @@ class Batch:
             if self._running and not self.cache.room():
                 break
             heapq.heappop(self._waiting)
-            tokens = running.tokens()
             # The last token is always computed: its logits are what the first answer token is sampled from.
-            running.pages = self.cache.open(tokens[: max(len(tokens) - 1, 0)], salt=running.request.salt, priority=running.request.priority)
+            tokens = running.tokens(0, max(running.needed - 1, 0))
+            running.pages = self.cache.open(tokens, salt=running.request.salt, priority=running.request.priority)
             running.computed = running.pages.held_tokens
             if running.cached is None:
                 running.cached = running.computed
-            context += len(tokens)
+                first.append(key)
+            context += running.needed
             self._running[key] = running
-        return context
+        return tuple(first), context
 
     def _compute(self, running: _Running, tokens: Sequence[int]) -> int:
         """Puts prompt tokens into the cache, making room at the cost of less urgent sequences."""
@@ -161,7 +171,10 @@ class Batch:
         return done
 
     def _preempt(self, wanting: _Running) -> bool:
-        """Puts the least urgent sequence back; if that is the one that wants room, nothing more is done for it in this step."""
+        """Makes room: puts the least urgent sequence back; if that is the one that wants room, nothing more is done for it in this
+        step. One that is alone gets what pins have kept from it."""
+        if len(self._running) == 1 and self.cache.drop_pins():
+            return True
         last = max(self._running.values(), key=lambda one: one.rank)
         if last.pages is not None:
             last.pages.close()

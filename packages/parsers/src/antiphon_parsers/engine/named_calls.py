@@ -129,7 +129,7 @@ class Header(State):
         return cut_attempt(self._mention, name if is_whole else None, cursor, out)
 
     def _undecided(self, cursor: Cursor, out: Emitter) -> State | None:
-        """Nothing stands behind the marker yet. At the end of the turn, a sentence may only have named it."""
+        """No whole header stands behind the marker yet. At the end of the turn, a sentence may only have named it."""
         return self._mention.refuse(cursor, out) if self._mention.is_named_only(cursor) else None
 
     def _read(self, cursor: Cursor, out: Emitter, start: int) -> State | None:

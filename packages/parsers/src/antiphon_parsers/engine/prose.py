@@ -302,5 +302,8 @@ class Mention(Record):
         return self.prose.drop_doubled(cursor, out, self.size, self.marker)
 
     def is_named_only(self, cursor: Cursor) -> bool:
-        """Given that nothing stands behind the marker: whether the turn ended as a sentence does that only names it."""
-        return cursor.finish == "stop" and not self.line_start
+        """Given that no call stands behind the marker: whether the turn ended as a sentence does that only names it."""
+        if cursor.finish != "stop" or self.line_start:
+            return False
+        behind = cursor.text[cursor.at + self.size :]
+        return not behind.strip() or behind[0] in _BREAKS

@@ -12,7 +12,7 @@ from antiphon_protocols import sse
 from antiphon_protocols.responses.envelope import Options, Status, usage_object
 from antiphon_protocols.responses.labels import item_id
 from antiphon_protocols.responses.project import Projector, framed
-from antiphon_turns.errors import AntiphonError, InternalError, StreamInterrupted
+from antiphon_turns.errors import AntiphonError, InternalError, InvalidRequest, StreamInterrupted
 from antiphon_turns.events import Event, SegmentDelta, SegmentEnd, SegmentStart, TurnEnd, TurnMetadata, TurnStart, Usage
 
 SealText = Callable[[str], str]
@@ -31,6 +31,10 @@ the work: answer with the notes alone."""
 """The last message of a request that compacts."""
 
 _NOTHING = StreamInterrupted("the model wrote no summary of the conversation; try again")
+_CUT = InvalidRequest(
+    "max_output_tokens: the limit was reached before the model wrote a word of the summary; allow more, or send less",
+    param="max_output_tokens",
+)
 _ENDED = ("end_turn", "tool_use", "stop_sequence", "max_tokens")
 
 
@@ -46,6 +50,7 @@ class CompactionProjector:
         self._kind = ""
         self._texts: list[str] = []
         self._usage: Usage | None = None
+        self._cut = False
 
     @property
     def failed(self) -> bool:
@@ -97,12 +102,13 @@ class CompactionProjector:
         return self._inner.body()
 
     def compacted(self) -> bytes:
-        """The answer of `/responses/compact`. Raises InternalError before TurnEnd, StreamInterrupted if there is no summary."""
+        """The answer of `/responses/compact`. Raises InternalError before TurnEnd; if there is no summary StreamInterrupted, or
+        InvalidRequest where the limit left no room for one, because another try would end the same way."""
         if self._usage is None:
             raise InternalError("the turn has not ended")
         item = next(iter(self._inner.output()), None)
         if item is None:
-            raise _NOTHING
+            raise _CUT if self._cut else _NOTHING
         return compaction_body(self._options, bytes(item), self._usage)
 
     def snapshot(self, status: Status | None = None) -> bytes:
@@ -114,7 +120,7 @@ class CompactionProjector:
         return self._inner.output()
 
     def _turn_end(self, event: TurnEnd) -> list[bytes]:
-        self._usage = event.usage
+        self._usage, self._cut = event.usage, event.stop_reason == "max_tokens"
         text = "".join(self._texts).strip()
         if not text:
             return self._inner.fail_events(_NOTHING)
