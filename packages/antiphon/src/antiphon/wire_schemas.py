@@ -15,6 +15,7 @@ from antiphon_protocols.chat import wire as chat_wire
 from antiphon_protocols.completions import wire as completions_wire
 from antiphon_protocols.messages import wire as messages_wire
 from antiphon_protocols.responses import wire as responses_wire
+from antiphon_protocols.responses.history import COMPACTIONS
 from antiphon_protocols.sampling import MAX_TOP_LOGPROBS
 
 Schema = dict[str, Any]
@@ -43,7 +44,7 @@ ITEMS: dict[type[msgspec.Struct], tuple[str, ...]] = {
         "apply_patch_call_output",
     ),
     responses_wire.LoadedToolsItem: ("tool_search_output", "additional_tools"),
-    responses_wire.CompactionItem: ("compaction", "compaction_summary", "context_compaction"),
+    responses_wire.CompactionItem: COMPACTIONS,
     responses_wire.ReferenceItem: ("item_reference",),
     responses_wire.ItemHead: ("compaction_trigger",),
 }

@@ -34,8 +34,6 @@ class AntiphonError(Exception):
     """`message` is for the user: what is wrong and what to do. `param` names the request field at fault."""
 
     code: ClassVar[str] = "internal_error"
-    status_hint: ClassVar[int] = 500
-    retryable: ClassVar[bool] = False
 
     def __init__(self, message: str, *, param: str | None = None) -> None:
         super().__init__(message)
@@ -45,7 +43,6 @@ class AntiphonError(Exception):
 
 class RequestError(AntiphonError):
     code = "invalid_request"
-    status_hint = 400
 
 
 class InvalidRequest(RequestError):
@@ -76,35 +73,28 @@ class ContextOverflow(RequestError):
 
 class AuthError(RequestError):
     code = "invalid_api_key"
-    status_hint = 401
 
 
 class UnknownModel(RequestError):
     code = "model_not_found"
-    status_hint = 404
 
 
 class NotFound(RequestError):
     code = "not_found"
-    status_hint = 404
 
 
 class MethodNotAllowed(RequestError):
     code = "method_not_allowed"
-    status_hint = 405
 
 
 class BodyTooLarge(RequestError):
     code = "request_too_large"
-    status_hint = 413
 
 
 class CapacityError(AntiphonError):
     """`retry_after` is in seconds; every surface sends it as a header."""
 
     code = "overloaded"
-    status_hint = 529
-    retryable = True
 
     def __init__(self, message: str, *, retry_after: float = 1.0) -> None:
         super().__init__(message)
@@ -117,23 +107,18 @@ class Overloaded(CapacityError):
 
 class RateLimited(CapacityError):
     code = "rate_limit_exceeded"
-    status_hint = 429
 
 
 class WorkerError(AntiphonError):
     code = "worker_error"
-    status_hint = 502
-    retryable = True
 
 
 class WorkerUnavailable(WorkerError):
     code = "worker_unavailable"
-    status_hint = 503
 
 
 class WorkerTimeout(WorkerError):
     code = "worker_timeout"
-    status_hint = 504
 
 
 class WorkerProtocolError(WorkerError):
@@ -144,8 +129,6 @@ class WorkerRefusal(WorkerProtocolError):
     """The engine answered that this very request is at fault: sending it again does not help."""
 
     code = "worker_refusal"
-    status_hint = 400
-    retryable = False
 
 
 class StreamInterrupted(WorkerError):
