@@ -10,6 +10,7 @@ from packages.antiphon.tests.replay_clients import ClaudeCode
 from packages.antiphon.tests.replay_world import TOOLS, Asked, Frontend, family_model, lost, sampled, shared, some_turn
 
 from antiphon.pipeline import PipelineOptions
+from antiphon.prompts import PromptOptions
 from antiphon.stabilize import ANTHROPIC_PREAMBLE
 from antiphon_turns import CallSegment
 
@@ -55,7 +56,7 @@ def somebody_else(frontend: Frontend, client: Agent, dice: random.Random) -> Non
 def test_five_hundred_turns(clock: Clock) -> None:
     model = family_model("qwen3_coder")
     dice = random.Random("long")
-    options = PipelineOptions(ledger_bytes=LEDGER_BYTES, compared_bytes=COMPARED_BYTES, rules=(ANTHROPIC_PREAMBLE,))
+    options = PipelineOptions(ledger_bytes=LEDGER_BYTES, compared_bytes=COMPARED_BYTES, prompts=PromptOptions(rules=(ANTHROPIC_PREAMBLE,)))
     costs: list[float] = []
     sizes: list[int] = []
     with Frontend(model, options=options) as frontend:

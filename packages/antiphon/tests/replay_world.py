@@ -15,6 +15,7 @@ from packages.antiphon.tests.prompt_sessions import FAMILIES, surrogate_tokenize
 from antiphon.engines.base import Chunk, Job
 from antiphon.model import Identity, Model, Recognition
 from antiphon.pipeline import Pipeline, PipelineOptions, Prepared
+from antiphon.prompts import PromptOptions
 from antiphon.responses import Responses
 from antiphon.seals import SealKey, Seals
 from antiphon.stabilize import ANTHROPIC_PREAMBLE
@@ -158,7 +159,7 @@ class Frontend:
         self.engine = Script()
         numbers = _numbers(seed)
         seals = Seals([SealKey(secret)], random_bytes=numbers)
-        options = options or PipelineOptions(rules=(ANTHROPIC_PREAMBLE,))
+        options = options or PipelineOptions(prompts=PromptOptions(rules=(ANTHROPIC_PREAMBLE,)))
         self.pipeline = Pipeline(model, self.engine, options=options, trace=TokenTrace(None), random_bytes=numbers, seals=seals)
         self._surfaces = {
             "messages": messages_surface(carriers=lambda: True),

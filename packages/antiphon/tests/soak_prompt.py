@@ -20,6 +20,7 @@ from packages.antiphon.tests.replay_world import TOOLS, Frontend, family_model, 
 from antiphon import seals
 from antiphon.explain.sent import SentPrompts
 from antiphon.pipeline import PipelineOptions
+from antiphon.prompts import PromptOptions
 from antiphon.stabilize import ANTHROPIC_PREAMBLE
 from antiphon_tokenizers.runcache import RunCache
 
@@ -72,7 +73,8 @@ def main() -> None:
     seals.MEMO_IDS = MEMO_IDS
     model = family_model(chosen.family)
     model.tokenizer.cache = RunCache(chosen.cache_bytes)
-    options = PipelineOptions(rules=(ANTHROPIC_PREAMBLE,), ledger_bytes=chosen.cache_bytes, compared_bytes=chosen.cache_bytes)
+    prompts = PromptOptions(rules=(ANTHROPIC_PREAMBLE,))
+    options = PipelineOptions(prompts=prompts, ledger_bytes=chosen.cache_bytes, compared_bytes=chosen.cache_bytes)
     points: list[tuple[int, int]] = []
     every = max((total - chosen.warm) // SAMPLES, chosen.turns)
     with Frontend(model, options=options) as frontend:

@@ -171,7 +171,7 @@ def test_another_tenants_seals_and_ids_have_no_effect(family: str) -> None:
                 body = client.body()
 
                 nothing = partial(sampled, model=model, made=(TextSegment("Nothing."),), dice=random.Random(0))
-                stolen = frontend.ask(client.surface, body, nothing, tenant="thief")
+                stolen = frontend.ask(client.surface, body, nothing, tenant=f"thief of {name}{number}")
                 unknown = stranger.ask(client.surface, body, nothing, tenant=f"{name}{number}")
                 assert stolen.prompt == unknown.prompt, name
                 mine = frontend.ask(client.surface, body, nothing, tenant="owner")

@@ -119,7 +119,7 @@ def served(request, run_server, turns, tmp_path_factory):
     script = tmp_path_factory.mktemp("live") / "script.jsonl"
     script.write_bytes(b"\n".join(msgspec.json.encode(turn.rule) for turn in turns))
     with run_server(
-        Settings(engine="mock", http_port=0, mock_script=script, mock_chunk_tokens=size, argument_streaming=streaming)
+        Settings(engine="mock", http_port=0, mock_script=script, mock_cache_blocks=0, mock_chunk_tokens=size, argument_streaming=streaming)
     ) as running:
         yield running, [turn for turn in turns if streaming == "whole" or not turn.shape.endswith("X")]
 

@@ -100,8 +100,11 @@ class Prose(State):
             return None
         found = self._table.markers.find(cursor.text, cursor.at)
         if found is None:
-            final = cursor.finish is not None
-            self._write(cursor, out, len(cursor.text) if final else self._table.markers.held_from(cursor.text, cursor.at))
+            held = self._table.markers.held_from(cursor.text, cursor.at)
+            cut = cursor.finish == "length" and self._is_cut_opener(cursor.text[held:])
+            self._write(cursor, out, held if cut or cursor.finish is None else len(cursor.text))
+            if cut:
+                cursor.at = len(cursor.text)
             return None
         match self._table.actions[found.literal]:
             case "attempt_call":
@@ -127,6 +130,12 @@ class Prose(State):
         status: SegmentStatus = "truncated" if self.in_reasoning or cursor.finish != "stop" else "complete"
         out.close(status, cursor.offset())
         return self.in_reasoning
+
+    def _is_cut_opener(self, held: str) -> bool:
+        """Whether the limit struck within a call's opener. Of a single letter, and of what JSON and lists begin with, text is as likely."""
+        tail = held.lstrip("\n")
+        found = any(action == "attempt_call" and marker.startswith(tail) for marker, action in self._table.actions.items())
+        return found and len(tail) > 1 and tail[0] not in "{["
 
     def _begins_turn(self, cursor: Cursor, found: Found) -> bool:
         return self.at_start and not cursor.text[cursor.at : found.start].strip()
