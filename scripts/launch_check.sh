@@ -31,7 +31,7 @@ launch() { # launch CLIENT WIRE FOLDER FLAG... -- ARGUMENT...
   local client=$1 wire=$2 folder=$3
   shift 3
   (
-    cd "$folder/work"
+    cd "$folder/project"
     PATH=$installed/node24/node_modules/node/bin:$PATH HOME=$folder/home IS_SANDBOX=1 PI_OFFLINE=1 OPENCLAW_OFFLINE=1 \
       OPENCODE_DISABLE_LSP_DOWNLOAD=1 OPENCODE_DISABLE_DEFAULT_PLUGINS=1 \
       timeout "${LIMIT:-120}" "$server" launch "$client" --client-path "${!client}" --state-dir "$folder/state" --wire "$wire" "$@" </dev/null
@@ -40,7 +40,7 @@ launch() { # launch CLIENT WIRE FOLDER FLAG... -- ARGUMENT...
 
 session() { # session CLIENT WIRE FOLDER FLAG...: one launch; status 0 if the command ran and the last words came
   local client=$1 wire=$2 folder=$3
-  mkdir -p "$folder/work" "$folder/home"
+  mkdir -p "$folder/project" "$folder/home"
   case $client in
     claude) launch "$@" -- -p "$prompt" --dangerously-skip-permissions ;;
     codex) launch "$@" -- exec --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox --json "$prompt" ;;
@@ -53,7 +53,7 @@ session() { # session CLIENT WIRE FOLDER FLAG...: one launch; status 0 if the co
       launch "$@" -- agent --local --agent main --session-id s1 --message "$prompt"
       ;;
   esac >"$folder/out.txt" 2>"$folder/err.txt" || { echo "exit status $?" >>"$folder/err.txt"; return 1; }
-  grep -q TOOLRAN_42 "$folder/work/ran.txt" && grep -q FINAL_OK "$folder/out.txt" && ! grep -qi 'metadata .* not found' "$folder/out.txt" "$folder/err.txt"
+  grep -q TOOLRAN_42 "$folder/project/ran.txt" && grep -q FINAL_OK "$folder/out.txt" && ! grep -qi 'metadata .* not found' "$folder/out.txt" "$folder/err.txt"
 }
 
 check() { # check CLIENT WIRE SERVER FLAG...: runs a session and prints its row
@@ -69,7 +69,7 @@ check() { # check CLIENT WIRE SERVER FLAG...: runs a session and prints its row
 
 catalog() { # whether Codex reads the entry of the server's catalog as it was meant
   local folder=$logs/codex-catalog result=PASS started=$SECONDS
-  mkdir -p "$folder/work" "$folder/home"
+  mkdir -p "$folder/project" "$folder/home"
   launch codex responses "$folder" --url "$url" -- debug models >"$folder/out.txt" 2>"$folder/err.txt" || result=FAIL
   "${PYTHON:-.venv/bin/python}" - "$folder/out.txt" <<'PY' 2>>"$folder/err.txt" || result=FAIL
 import json, sys
