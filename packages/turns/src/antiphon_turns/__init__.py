@@ -23,7 +23,7 @@ from antiphon_turns.events import (
 )
 from antiphon_turns.family import DetectionRule, Family, Frame, Keep, Opening, ReplayPolicy, TemplateSwitches, TurnWriter
 from antiphon_turns.gate import ArgumentStreaming, CallGate, CutCalls
-from antiphon_turns.hints import AgentHints
+from antiphon_turns.hints import AgentHints, RouterMode, RoutingWish
 from antiphon_turns.outcome import stop_reason
 from antiphon_turns.request import (
     AssistantMessage,
@@ -68,6 +68,8 @@ __all__ = [
     "ReasoningSegment",
     "ReplayPolicy",
     "ReplayWish",
+    "RouterMode",
+    "RoutingWish",
     "SampledLogprob",
     "Sampling",
     "Segment",

@@ -1,6 +1,10 @@
 """Agent hints: advice from the harness to router and engine. Source: `nvext.agent_hints` of NVIDIA Dynamo 1.6."""
 
+from typing import Literal
+
 import msgspec
+
+RouterMode = Literal["kv", "round-robin", "random", "least-loaded", "power-of-two"]
 
 
 class AgentHints(msgspec.Struct, frozen=True, kw_only=True):
@@ -13,3 +17,11 @@ class AgentHints(msgspec.Struct, frozen=True, kw_only=True):
     latency_sensitivity: float | None = None
     osl: int | None = None
     speculative_prefill: bool = False
+
+
+class RoutingWish(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a client wants its turn to run; None = as the server does it. `worker` is a worker's name, `rank` a data-parallel rank."""
+
+    mode: RouterMode | None = None
+    worker: str | None = None
+    rank: int | None = None

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from antiphon_turns.hints import AgentHints
+from antiphon_turns.hints import AgentHints, RoutingWish
 from antiphon_turns.turn import Segment
 
 
@@ -126,7 +126,8 @@ Surface = Literal["messages", "chat", "responses", "completions"]
 class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request for one turn. `template_kwargs` holds the client's chat_template_kwargs (whitelisted later);
     `ignored` names the unknown fields that were accepted. `prompt`, where it is set, is the whole prompt as text or token ids:
-    no template is used, and the answer is plain text."""
+    no template is used, and the answer is plain text. `parent` is the session that started this one; with `session_ends` no
+    further turn of the session will come. `retain_seconds`: how long the prompt should stay cached after the turn."""
 
     surface: Surface
     model: str
@@ -140,6 +141,10 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str | tuple[int, ...] | None = None
     hints: AgentHints = AgentHints()
     template_kwargs: dict[str, Any] = {}
+    routing: RoutingWish = RoutingWish()
     session: str | None = None
+    parent: str | None = None
+    session_ends: bool = False
+    retain_seconds: float = 0.0
     stream: bool = False
     ignored: tuple[str, ...] = ()
