@@ -179,28 +179,33 @@ def test_prompt_cache_retention(read: Read, wish: str | None, seconds: float) ->
     assert (turn.retain_seconds, turn.ignored) == (seconds, ())
 
 
+BAD_HINTS: dict[str, tuple[Any, ...]] = {
+    "priority": ("3", 1.5, True, [], {}, 1 << 31, -(1 << 31) - 1, 10**30),
+    "strict_priority": ("3", 1.5, True, -1, 1 << 32),
+    "latency_sensitivity": ("1", True, -0.1, []),
+    "osl": ("9", 0.5, -1, 1 << 32),
+    "speculative_prefill": (1, "true", []),
+}
+BAD_HEADERS: dict[str, tuple[str, ...]] = {
+    "x-dynamo-request-priority": ("", "high", "1.0", "1_0", "9" * 13, str(1 << 31)),
+    "x-dynamo-request-strict-priority": ("-1", "x", str(1 << 32)),
+    "x-antiphon-latency-sensitivity": ("", "-1", "nan", "inf", "1e3"),
+    "x-antiphon-osl": ("-1", "many"),
+    "x-antiphon-speculative-prefill": ("", "yes"),
+    "x-antiphon-router-mode": ("", "fastest"),
+    "x-worker-instance-id": ("", " ", "w" * 257),
+    "x-dp-rank": ("-1", "one", ""),
+    "x-data-parallel-rank": ("-1",),
+    "x-dynamo-session-final": ("maybe",),
+}
+BAD_LIVES: tuple[Any, ...] = ("", "5", "5 m", "-5m", "1d", 0, -1, True, [])
 BAD: list[tuple[Headers, dict[str, Any], str]] = [
-    *(({}, hints(**{name: value}), f"nvext.agent_hints.{name}") for name, values in {
-        "priority": ("3", 1.5, True, [], {}, 1 << 31, -(1 << 31) - 1, 10**30),
-        "strict_priority": ("3", 1.5, True, -1, 1 << 32),
-        "latency_sensitivity": ("1", True, -0.1, []),
-        "osl": ("9", 0.5, -1, 1 << 32),
-        "speculative_prefill": (1, "true", []),
-    }.items() for value in values),
+    *(({}, hints(**{name: value}), f"nvext.agent_hints.{name}") for name, values in BAD_HINTS.items() for value in values),
+    *(({name: value}, {}, name) for name, values in BAD_HEADERS.items() for value in values),
+    *(({}, nvext(cache_control={"ttl": ttl}), "nvext.cache_control.ttl") for ttl in BAD_LIVES),
+    ({}, nvext(cache_control={"pin": 1}), "nvext.cache_control.pin"),
     ({}, nvext(agent_hints=[]), "nvext.agent_hints"),
     ({}, {"nvext": "priority"}, "nvext"),
-    *(({name: value}, {}, name) for name, values in {
-        "x-dynamo-request-priority": ("", "high", "1.0", "1_0", "9" * 13, str(1 << 31)),
-        "x-dynamo-request-strict-priority": ("-1", "x", str(1 << 32)),
-        "x-antiphon-latency-sensitivity": ("", "-1", "nan", "inf", "1e3"),
-        "x-antiphon-osl": ("-1", "many"),
-        "x-antiphon-speculative-prefill": ("", "yes"),
-        "x-antiphon-router-mode": ("", "fastest"),
-        "x-worker-instance-id": ("", " ", "w" * 257),
-        "x-dp-rank": ("-1", "one", ""),
-        "x-data-parallel-rank": ("-1",),
-        "x-dynamo-session-final": ("maybe",),
-    }.items() for value in values),
     ({}, nvext(dp_rank=-1), "nvext.dp_rank"),
     ({}, nvext(dp_rank="0"), "nvext.dp_rank"),
     ({}, nvext(router_mode="fastest"), "nvext.router_mode"),
@@ -213,9 +218,7 @@ BAD: list[tuple[Headers, dict[str, Any], str]] = [
     ({}, control(session_id="s", action="pause"), "nvext.session_control.action"),
     ({}, control(session_id="s", timeout=0), "nvext.session_control.timeout"),
     ({}, control(session_id="s", timeout="5m"), "nvext.session_control.timeout"),
-    *(({}, nvext(cache_control={"ttl": ttl}), "nvext.cache_control.ttl") for ttl in ("", "5", "5 m", "-5m", "1d", 0, -1, True, [])),
-    ({}, nvext(cache_control={"pin": 1}), "nvext.cache_control.pin"),
-]  # fmt: skip
+]
 
 
 @every_surface
