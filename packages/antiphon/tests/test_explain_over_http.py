@@ -54,10 +54,6 @@ CHANGES = {
     "tools_changed": (lambda body: {"tools": TOOLS[:1]}, [("tools_changed", "head")]),
     "tool_order": (lambda body: {"tools": TOOLS[::-1]}, [("tool_order", "head")]),
     "history_edited": (lambda body: {"messages": edited(body)}, [("history_edited", "message 1 line 2")]),
-    "effort_changed": (
-        lambda body: {"thinking": {"type": "disabled"}, "messages": body["messages"][:1]},
-        [("effort_changed", "head")],
-    ),
     "two at once": (
         lambda body: {"system": SYSTEM.format(30), "tools": TOOLS[::-1]},
         [("tool_order", "head"), ("date_line", "message 0 line 2")],
@@ -81,6 +77,37 @@ def test_what_a_client_changed_is_named(serve_mock, name):
     assert (row["lost_tokens"] > 0) == bool(expected)
     assert f"cause={expected[0][0]}" in again.headers["x-antiphon-cache"] if expected else "cause" not in again.headers["x-antiphon-cache"]
     assert all(cause["sentence"] and cause["advice"] for cause in row["causes"])
+
+
+def test_a_thinking_mode_that_changed_is_named(serve_mock):
+    server = serve_mock(SAY)
+    ask(server, **first(thinking={"type": "disabled"}))
+    ask(server, **first())
+    assert [(cause["code"], cause["place"]) for cause in told(server)[-1]["causes"]] == [("effort_changed", "head")]
+
+
+def test_a_request_sent_again_misses_nothing(serve_mock):
+    server = serve_mock(SAY)
+    body = first(system=SYSTEM * 20)
+    answer = ask(server, **body)
+    ask(server, **then(answer, body))
+    again = ask(server, **body)
+    row = told(server)[-1]
+    assert (row["causes"], row["lost_tokens"]) == ([], 0)
+    assert row["expected_tokens"] == row["prompt_tokens"] >= row["cached_tokens"] > row["prompt_tokens"] - 64
+    assert "cause" not in again.headers["x-antiphon-cache"]
+
+
+def test_more_than_the_newest_prompt_of_a_session_is_expected(serve_mock):
+    """One session's two lines, and another session of the tenant."""
+    server = serve_mock(SAY)
+    line = first(system=SYSTEM * 20)
+    answer = ask(server, headers={"x-session-id": "s1"}, **line)
+    ask(server, headers={"x-session-id": "s1"}, **first(system="Write a title."))
+    for session in ("s1", "s2"):
+        ask(server, headers={"x-session-id": session}, **then(answer, line, messages=line["messages"] + line["messages"]))
+        row = told(server, session=session)[-1]
+        assert row["expected_tokens"] >= row["cached_tokens"] > 300
 
 
 @pytest.mark.parametrize("strip", [True, False])
