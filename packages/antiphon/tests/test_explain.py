@@ -89,7 +89,9 @@ def test_cause_and_place(request_now: TurnRequest, expected: list[tuple[str, str
     [
         ((HISTORY[0], UserMessage("Summary.")), ["client_compaction"]),
         ((HISTORY[0], HISTORY[1], UserMessage("Summary.")), ["client_compaction"]),
-        ((SystemMessage("New."), UserMessage("Summary.")), ["client_compaction"]),
+        ((SystemMessage("New."), UserMessage("Summary.")), ["system_edited", "client_compaction"]),
+        ((HISTORY[0], UserMessage("What is here?\nTell us."), *told(*REPLY)[2:]), ["history_edited"]),
+        ((HISTORY[0], UserMessage("What is there?"), AssistantMessage(REPLY[:1])), ["client_compaction"]),
         ((HISTORY[0], *told(*REPLY)[1:-1], UserMessage("Once more.")), ["history_edited"]),
         ((SystemMessage("New."), *told(*REPLY)[1:]), ["system_edited"]),
         (told(*REPLY), []),
@@ -206,7 +208,8 @@ def test_a_conversation_that_begins_anew_follows_the_session() -> None:
     first = structs.replace(BEFORE, request=structs.replace(BEFORE.request, session="x"), ids=numbers(600))
     add(prompts, line("before compaction", session="x"), first)
     found = prompts.expect(line("after compaction", session="x"), numbers(300))
-    assert found.previous is not None and found.session == 300
+    assert found.previous is not None and (found.session, found.anew) == (300, True)
+    assert not prompts.expect(line("before compaction", session="x"), numbers(300)).anew
     assert prompts.expect(line("after compaction", session="y"), numbers(300)).previous is None
 
 

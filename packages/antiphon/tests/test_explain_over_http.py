@@ -98,6 +98,21 @@ def test_a_request_sent_again_misses_nothing(serve_mock):
     assert "cause" not in again.headers["x-antiphon-cache"]
 
 
+def test_a_request_beside_the_conversation_misses_nothing(serve_mock):
+    """A title, say: its own system text, no tools, the same session."""
+    server = serve_mock(SAY)
+    headers = {"x-session-id": "s1"}
+    ask(server, headers=headers, **first())
+    messages = [{"role": "user", "content": "What was said?"}]
+    for _ in range(2):
+        ask(server, headers=headers, **first(system="Write a title.", tools=[], messages=messages))
+    ask(server, headers=headers, **first(system=SYSTEM.format(30), messages=[{"role": "user", "content": "Summary: hello was said."}]))
+    *beside, anew = told(server)[-3:]
+    assert [(row["causes"], row["lost_tokens"]) for row in beside] == [([], 0)] * 2
+    # The conversation itself is still known.
+    assert [cause["code"] for cause in anew["causes"]] == ["date_line", "client_compaction"]
+
+
 def test_more_than_the_newest_prompt_of_a_session_is_expected(serve_mock):
     """One session's two lines, and another session of the tenant."""
     server = serve_mock(SAY)

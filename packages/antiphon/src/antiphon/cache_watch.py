@@ -8,6 +8,7 @@ from hashlib import blake2b
 
 import msgspec
 
+from antiphon.explain.causes import goes_on
 from antiphon.explain.explanation import Explanation, explain, heard, trimmed
 from antiphon.explain.sent import Expectation, Line, Sent, SentPrompts
 from antiphon.model import Model
@@ -58,6 +59,8 @@ class CacheWatch:
         line = line_of(request, tenant)
         packed = array("I", ids)
         expectation = self.sent.expect(line, packed)
+        if expectation.anew and expectation.previous is not None and not goes_on(expectation.previous.request, request):
+            expectation = msgspec.structs.replace(expectation, session=0, previous=None, beside=True)
         sent = Sent(request=request, model=self._model, ids=packed, worker=self._worker)
         found = explain(sent, expectation, restored=frozenset(restored))
         return Foresight(line=line, sent=sent, expectation=expectation, explanation=found)

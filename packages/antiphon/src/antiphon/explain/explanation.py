@@ -49,6 +49,7 @@ def explain(now: Sent, expectation: Expectation, *, restored: frozenset[int] = f
         causes=found,
     )
 
+
 def heard(foreseen: Explanation, before: Sent | None, now: Sent, cached_tokens: int) -> Explanation:
     """What was foreseen, and what the engine says it really held. Workers are compared where both are known. What the engine held of
     prompts that ran beside this one, or that are forgotten here, could be expected too."""

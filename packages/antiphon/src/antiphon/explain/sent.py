@@ -28,7 +28,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
     """Which prompts follow each other. `conversation` is one line of a session: side requests and sub-agents have their own; a
-    conversation that begins anew (after a compaction, say) follows the `session`'s latest prompt."""
+    conversation that begins anew (after a compaction, say) follows the `session`'s main one: the first, and then what followed it."""
 
     tenant: str
     session: str | None
@@ -37,12 +37,15 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     """How much of a prompt was sent before. `session`: tokens it shares with the session's previous prompt and its output
-    (`previous`); `tenant`: with any prompt of the tenant and its output. `blocks` are the prompt's chained hashes."""
+    (`previous`); `tenant`: with any prompt of the tenant and its output. `anew`: the session's previous prompt was another conversation;
+    `beside`: this prompt does not go on from it. `blocks` are the prompt's chained hashes."""
 
     prompt_tokens: int
     session: int = 0
     tenant: int = 0
     previous: Sent | None = None
+    anew: bool = False
+    beside: bool = False
     blocks: tuple[int, ...] = ()
 
     @property
@@ -58,7 +61,7 @@ class SentPrompts:
     def __init__(self, max_bytes: int) -> None:
         self._max = max_bytes // 2
         self._last: OrderedDict[tuple[str, str], tuple[Sent, int]] = OrderedDict()
-        self._latest: dict[tuple[str, str], tuple[str, str]] = {}
+        self._main: dict[tuple[str, str], tuple[str, str]] = {}
         self._prefixes = SentPrefixes(max_bytes // 2)
         self._lock = Lock()
         self._bytes = 0
@@ -83,8 +86,9 @@ class SentPrompts:
         blocks = hashes_of(line.tenant, now)
         with self._lock:
             found = self._last.get((line.tenant, line.conversation))
-            if found is None and line.session is not None:
-                found = self._last.get(self._latest.get((line.tenant, line.session), ("", "")))
+            anew = found is None
+            if anew and line.session is not None:
+                found = self._last.get(self._main.get((line.tenant, line.session), ("", "")))
             previous = found[0] if found else None
             held = self._prefixes.shared(line.tenant, now, blocks)
         shared = 0
@@ -92,7 +96,9 @@ class SentPrompts:
             shared = common_prefix(now, previous.ids)
             if shared == len(previous.ids):
                 shared += common_prefix(now[shared:], previous.output_ids)
-        return Expectation(prompt_tokens=len(now), session=shared, tenant=held, previous=previous, blocks=tuple(blocks))
+        return Expectation(
+            prompt_tokens=len(now), session=shared, tenant=held, previous=previous, anew=anew and previous is not None, blocks=tuple(blocks)
+        )
 
     def read(self, line: Line, ids: Sequence[int], expectation: Expectation) -> None:
         """An engine has read a prompt: whatever comes of its turn, another prompt may begin like it."""
@@ -111,18 +117,29 @@ class SentPrompts:
             if size <= self._max // 2:
                 self._last[key] = sent, size
                 self._bytes += size
-                if line.session is not None:
-                    self._latest[line.tenant, line.session] = key
+                self._follow(line, key, expectation)
+            else:
+                self._unfollow(key, sent)
             while self._bytes > self._max:
                 self._forget_oldest()
             self._prefixes.add(line.tenant, held, blocks)
 
+    def _follow(self, line: Line, key: tuple[str, str], expectation: Expectation) -> None:
+        if line.session is None or expectation.beside:
+            return
+        session = line.tenant, line.session
+        if expectation.anew or session not in self._main:
+            self._main[session] = key
+
+    def _unfollow(self, key: tuple[str, str], sent: Sent) -> None:
+        session = sent.request.session
+        if session is not None and self._main.get((key[0], session)) == key:
+            del self._main[key[0], session]
+
     def _forget_oldest(self) -> None:
         key, (sent, size) = self._last.popitem(last=False)
         self._bytes -= size
-        session = sent.request.session
-        if session is not None and self._latest.get((key[0], session)) == key:
-            del self._latest[key[0], session]
+        self._unfollow(key, sent)
 
 
 def _ids(ids: Sequence[int]) -> "array[int]":
