@@ -164,6 +164,41 @@ def test_arguments_in_another_spelling_cost_only_without_record(serve_mock, reco
     assert [(cause["code"], cause["place"]) for cause in row["causes"]] == ([] if recorded else [("arguments_respelled", "message 1.0")])
 
 
+ACT = [{"when": "tool_response", "say": "Hm.\n</think>\n\nDone."}, {"when": "", "say": f"Hm.\n</think>\n\nI look.\n\n{CALL}"}]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda blocks: blocks, []),
+        (lambda blocks: blocks[1:], [("reasoning_dropped", "message 2")]),
+        (lambda blocks: [{**blocks[0], "thinking": "Hm?", "signature": ""}, *blocks[1:]], [("history_edited", "message 2")]),
+        (lambda blocks: [blocks[0], blocks[2], blocks[1]], [("turn_rewritten", "message 2")]),
+        (lambda blocks: [blocks[0], {"type": "text", "text": "I look?"}, blocks[2]], [("history_edited", "message 2.0 line 1")]),
+        (lambda blocks: [blocks[2], blocks[1]], [("reasoning_dropped", "message 2"), ("turn_rewritten", "message 2")]),
+    ],
+    ids=["nothing", "reasoning", "other reasoning", "order", "text", "two at once"],
+)
+def test_a_turn_that_comes_back_otherwise_without_record(serve_mock, change, expected):
+    server = serve_mock(ACT, tool_call_parser="hermes")
+    body = first()
+    blocks = ask(server, **body).json()["content"]
+    server.pipeline.ledger.__init__(0)
+    server.pipeline.seals = None
+    result = [{"type": "tool_result", "tool_use_id": blocks[-1]["id"], "content": "a.txt"}]
+    messages = [*body["messages"], {"role": "assistant", "content": change(blocks)}, {"role": "user", "content": result}]
+    ask(server, **{**body, "messages": messages})
+    assert [(cause["code"], cause["place"]) for cause in told(server)[-1]["causes"]] == expected
+
+
+def test_a_policy_that_leaves_reasoning_out_is_named(serve_mock):
+    server = serve_mock(SAY, replay="after_last_user")
+    body = first()
+    answer = ask(server, **body)
+    ask(server, **then(answer, body))
+    assert [(cause["code"], cause["place"]) for cause in told(server)[-1]["causes"]] == [("replay_policy", "message 2")]
+
+
 def test_an_engine_that_held_nothing_is_named(serve_mock):
     server = serve_mock(SAY, mock_cache_blocks=0)
     body = first()
