@@ -205,3 +205,8 @@ class World:
 
     def states(self) -> dict[str, str]:
         return {report.name: report.state for report in self.fleet.reports()}
+
+    def metric(self, name: str, **labels: str) -> float:
+        """A metric's sum over all label values that are not given."""
+        samples = [sample for family in self.metrics.collect() for sample in family.samples if sample.name == name]
+        return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())

@@ -15,28 +15,15 @@ from antiphon.fleet.members import MemberOptions
 from antiphon.fleet.migration import MigrationLimits
 from antiphon.router.router import RouterOptions
 from antiphon.workers.breaker import BreakerOptions
-from antiphon.workers.card import WorkerCard
-from antiphon_turns import RoutingWish, Sampling
+from antiphon_turns import RoutingWish
 from antiphon_turns.errors import (
-    ConfigError,
     Overloaded,
     StreamInterrupted,
-    WorkerError,
     WorkerRefusal,
     WorkerTimeout,
-    WorkerUnavailable,
 )
 
 QUICK = FleetOptions(first_token_seconds=30, token_seconds=2)
-
-
-def metric(world: World, name: str, **labels: str) -> float:
-    return sum(
-        sample.value
-        for family in world.metrics.collect()
-        for sample in family.samples
-        if sample.name == name and all(sample.labels[label] == value for label, value in labels.items())
-    )
 
 
 # -- ordinary days ---------------------------------------------------------------------------------------------------
@@ -54,7 +41,7 @@ def test_chunks_come_through_and_name_the_worker() -> None:
         assert (await world.chunks(world.job(tokens=1)))[0].worker == "b"
 
     world.run(work)
-    assert metric(world, "antiphon_routing_decisions_total") == 2
+    assert world.metric("antiphon_routing_decisions_total") == 2
     assert [worker.closed for worker in world.workers.values()] == [1, 1]
 
 
@@ -92,7 +79,7 @@ def test_a_full_queue_is_told_at_once() -> None:
     found = world.run(work)
     assert sum(isinstance(one, Overloaded) and one.retry_after > 0 for one in found) == 2
     assert sum(isinstance(one, list) for one in found) == 3
-    assert metric(world, "antiphon_routing_refusals_total", reason="full") == 2
+    assert world.metric("antiphon_routing_refusals_total", reason="full") == 2
 
 
 def test_a_client_that_leaves_frees_worker_and_queue() -> None:
@@ -143,7 +130,7 @@ def test_whatever_a_worker_does_the_answer_is_whole(fault: Fault) -> None:
         assert chunks[-1].finish == "length"
 
     world.run(work)
-    assert metric(world, "antiphon_migrations_total") == 1
+    assert world.metric("antiphon_migrations_total") == 1
 
 
 def test_two_hundred_streams_lose_nothing() -> None:
@@ -174,7 +161,7 @@ def test_two_hundred_streams_lose_nothing() -> None:
         trouble.cancel()
 
     world.run(work, limit=100_000)
-    assert metric(world, "antiphon_migrations_total", kind="ongoing") > 50
+    assert world.metric("antiphon_migrations_total", kind="ongoing") > 50
 
 
 def test_two_hundred_crashes_in_a_row() -> None:
@@ -191,7 +178,7 @@ def test_two_hundred_crashes_in_a_row() -> None:
                 await world.clock.sleep(0.1)
 
     world.run(work, limit=100_000)
-    assert metric(world, "antiphon_migrations_total", kind="ongoing") == 200
+    assert world.metric("antiphon_migrations_total", kind="ongoing") == 200
 
 
 def test_a_refusal_is_not_asked_again() -> None:
@@ -209,7 +196,7 @@ def test_a_refusal_is_not_asked_again() -> None:
             await world.chunks(world.job())
 
     world.run(work)
-    assert metric(world, "antiphon_migrations_total") == 0
+    assert world.metric("antiphon_migrations_total") == 0
 
 
 def test_a_client_of_a_worker_that_breaks_is_contained(caplog: pytest.LogCaptureFixture) -> None:
@@ -266,7 +253,7 @@ def test_limits_of_moving(limits: MigrationLimits, moved: int) -> None:
             await world.chunks(world.job(tokens=400, wish=RoutingWish(worker="b")))
 
     world.run(work)
-    assert metric(world, "antiphon_migrations_total") == moved
+    assert world.metric("antiphon_migrations_total") == moved
 
 
 def test_output_under_a_grammar_does_not_move_once_it_has_begun() -> None:
@@ -280,7 +267,7 @@ def test_output_under_a_grammar_does_not_move_once_it_has_begun() -> None:
         assert await world.played(job) == said(job.prompt_ids, 1, 20)
 
     world.run(work)
-    assert metric(world, "antiphon_migrations_total", kind="new") == 1
+    assert world.metric("antiphon_migrations_total", kind="new") == 1
 
 
 # -- silence ---------------------------------------------------------------------------------------------------------
@@ -294,7 +281,7 @@ def test_a_long_prefill_is_no_silence() -> None:
         assert len(await world.played(world.job())) == 20
 
     world.run(work)
-    assert metric(world, "antiphon_migrations_total") == 0
+    assert world.metric("antiphon_migrations_total") == 0
 
 
 def test_a_hanging_only_worker_ends_in_a_time_out() -> None:
@@ -321,192 +308,4 @@ def test_a_cancelled_client_is_no_silent_worker() -> None:
         assert running.cancelled()
 
     world.run(work)
-    assert metric(world, "antiphon_migrations_total") == 0
-
-
-# -- coming and going ------------------------------------------------------------------------------------------------
-
-
-def test_all_gone_is_told_and_one_that_returns_serves() -> None:
-    world = World(2)
-
-    async def work() -> None:
-        for worker in world.workers.values():
-            worker.die()
-        await world.clock.sleep(11)
-        assert not world.fleet.ready() and set(world.states().values()) == {"unwell"}
-        with pytest.raises(WorkerUnavailable, match="come back"):
-            await world.chunks(world.job())
-        world.workers["b"].live()
-        await world.clock.sleep(11)
-        assert world.fleet.ready()
-        assert (await world.chunks(world.job()))[0].worker == "b"
-
-    world.run(work)
-    assert metric(world, "antiphon_routing_refusals_total", reason="nobody") == 1
-
-
-def test_an_answer_that_has_begun_waits_for_its_worker_to_return() -> None:
-    world = World(1)
-    worker = world.workers["a"]
-    worker.faults = [Fault("crash-after", 8)]
-
-    async def restart() -> None:
-        while worker.alive:
-            await world.clock.sleep(0.01)
-        await world.clock.sleep(3)
-        worker.live()
-
-    async def work() -> None:
-        job = world.job(tokens=30)
-        back = asyncio.create_task(restart())
-        assert await world.played(job) == said(job.prompt_ids, 1, 30)
-        await back
-
-    world.run(work)
-
-
-def test_an_answer_that_has_begun_does_not_wait_for_ever() -> None:
-    world = World(1, options=FleetOptions(return_seconds=5))
-    world.workers["a"].faults = [Fault("crash-after", 8)]
-
-    async def work() -> float:
-        with pytest.raises(WorkerError):
-            await world.chunks(world.job())
-        return world.clock.now()
-
-    assert 5 <= world.run(work) <= 7
-
-
-def test_a_draining_worker_gets_nothing_new_and_finishes() -> None:
-    world = World(2)
-
-    async def work() -> None:
-        job = world.job(tokens=100, wish=RoutingWish(worker="a"))
-        running = asyncio.create_task(world.played(job))
-        await world.clock.sleep(0.3)
-        draining = msgspec.structs.replace(world.addresses["a"], draining=True)
-        world.directory.set([draining, world.addresses["b"]])
-        await world.clock.sleep(0.01)
-        assert world.states() == {"a": "draining", "b": "ready"}
-        assert {(await world.chunks(world.job()))[0].worker for _ in range(4)} == {"b"}
-        assert await running == said(job.prompt_ids, 1, 100)
-        world.directory.set([world.addresses["b"]])
-        await world.clock.sleep(1)
-        assert world.states() == {"b": "ready"} and world.workers["a"].closed == 1
-
-    world.run(work)
-    assert metric(world, "antiphon_migrations_total") == 0
-
-
-def test_a_worker_that_leaves_the_directory_may_finish() -> None:
-    world = World(2)
-
-    async def work() -> None:
-        job = world.job(tokens=100, wish=RoutingWish(worker="a"))
-        running = asyncio.create_task(world.played(job))
-        await world.clock.sleep(0.3)
-        world.directory.set([world.addresses["b"]])
-        await world.clock.sleep(0.1)
-        assert world.workers["a"].closed == 0
-        assert await running == said(job.prompt_ids, 1, 100)
-        await world.clock.sleep(1)
-        assert world.workers["a"].closed == 1
-
-    world.run(work)
-
-
-def test_a_worker_that_fails_job_after_job_rests() -> None:
-    breaker = BreakerOptions(failures=2, seconds=10)
-    world = World(2, options=FleetOptions(members=MemberOptions(breaker=breaker)))
-    world.workers["a"].faults = [Fault("cut-after", 0)] * 3
-
-    async def work() -> None:
-        for _ in range(2):
-            await world.chunks(world.job(wish=RoutingWish(worker="a")))
-        assert world.states()["a"] == "resting"
-        assert {(await world.chunks(world.job()))[0].worker for _ in range(4)} == {"b"}
-        await world.clock.sleep(11)
-        assert world.states()["a"] == "ready"
-        await world.chunks(world.job(wish=RoutingWish(worker="a")))
-        assert world.states()["a"] == "resting"
-        await world.clock.sleep(12)
-        assert world.states()["a"] == "resting"
-        await world.clock.sleep(10)
-        assert (await world.chunks(world.job(wish=RoutingWish(worker="a"))))[0].worker == "a"
-
-    world.run(work)
-
-
-def test_a_restart_is_seen_by_its_card() -> None:
-    told: list[tuple[str, str]] = []
-
-    class Follower:
-        def joined(self, name: str, card: WorkerCard) -> None:
-            told.append((name, card.incarnation))
-
-        def left(self, name: str) -> None:
-            told.append((name, "left"))
-
-    world = World(1, follower=Follower())
-
-    async def work() -> None:
-        await world.chunks(world.job(prompt=range(640)))
-        world.workers["a"].live()
-        await world.clock.sleep(6)
-        await world.chunks(world.job(prompt=range(640)))
-        world.directory.set([])
-        await world.clock.sleep(1)
-
-    world.run(work)
-    assert told == [("a", "1"), ("a", "1+"), ("a", "left")]
-    assert metric(world, "antiphon_routing_decisions_total", reason="load") == 2
-
-
-def test_a_worker_with_another_model_is_refused_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
-    world = World(2)
-    world.workers["a"].refuses = "its tokenizer gives other ids"
-
-    async def work() -> None:
-        assert world.states() == {"a": "refused", "b": "ready"}
-        assert "its tokenizer gives other ids" in caplog.text
-        assert {(await world.chunks(world.job()))[0].worker for _ in range(4)} == {"b"}
-        world.workers["a"].refuses = None
-        await world.clock.sleep(6)
-        assert world.states() == {"a": "ready", "b": "ready"}
-
-    world.run(work)
-
-
-def test_a_fleet_without_any_usable_worker_does_not_start() -> None:
-    def accept(card: WorkerCard) -> None:
-        raise ConfigError("the context of this worker is too short")
-
-    world = World(2, accept=accept)
-    with pytest.raises(ConfigError, match="no worker can be used; a: the context"):
-        world.run(world.fleet.close)
-
-
-def test_workers_may_come_later() -> None:
-    world = World(1)
-    world.workers["a"].die()
-
-    async def work() -> None:
-        assert world.states() == {"a": "connecting"} and world.fleet.constrains
-        world.workers["a"].live()
-        await world.clock.sleep(6)
-        assert world.states() == {"a": "ready"}
-
-    world.run(work)
-
-
-def test_who_cannot_report_probabilities_is_not_asked_for_them() -> None:
-    world = World(2, card={"reports_logprobs": False})
-    world.workers["b"].card = msgspec.structs.replace(world.workers["b"].card, reports_logprobs=True)
-
-    async def work() -> None:
-        assert world.fleet.reports_logprobs
-        sampling = Sampling(top_logprobs=2)
-        assert {(await world.chunks(world.job(sampling=sampling)))[0].worker for _ in range(4)} == {"b"}
-
-    world.run(work)
+    assert world.metric("antiphon_migrations_total") == 0
