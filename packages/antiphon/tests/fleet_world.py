@@ -154,7 +154,7 @@ class World:
         self.connector = Connector(self.workers)
         self.directory = Directory(self.addresses.values())
         self.metrics = FleetMetrics()
-        self.router = Router(router or RouterOptions(), clock=self.clock.now, random=Random(3), views={})
+        self.router = Router(router or RouterOptions(), clock=self.clock.now, random=Random(3))
         self.fleet = Fleet(
             WorkerSource(self.directory, self.connector, accept, follower),
             router=self.router,

@@ -134,11 +134,11 @@ def test_a_restart_is_seen_by_its_card() -> None:
     told: list[tuple[str, str]] = []
 
     class Follower:
-        def joined(self, name: str, card: WorkerCard) -> None:
-            told.append((name, card.incarnation))
+        def follow(self, worker: str, card: WorkerCard) -> None:
+            told.append((worker, card.incarnation))
 
-        def left(self, name: str) -> None:
-            told.append((name, "left"))
+        def forget(self, worker: str) -> None:
+            told.append((worker, "left"))
 
     world = World(1, follower=Follower())
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from antiphon.router.affinity import home_of
 from antiphon.router.ask import WorkerInfo
 from antiphon.router.cost import CostWeights, Overlap, credit
-from antiphon.router.feed import WorkerFeed
 from antiphon.router.hashing import HashChains, extend, root_of
 from antiphon.router.index import PrefixIndex
 from antiphon.router.kv_events import AllCleared, BlockRemoved, BlockStored, read_batch

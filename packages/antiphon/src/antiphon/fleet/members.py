@@ -28,11 +28,11 @@ SHORTEST_PAUSE = 0.01
 class CacheFollower(Protocol):
     """Whoever keeps an index of what workers hold, from their events."""
 
-    def joined(self, name: str, card: WorkerCard) -> None:
+    def follow(self, worker: str, card: WorkerCard) -> None:
         """A worker is there, or there again with an empty cache."""
         ...
 
-    def left(self, name: str) -> None:
+    def forget(self, worker: str) -> None:
         """A worker is gone for good."""
         ...
 
@@ -240,13 +240,13 @@ class Members:
     def _join_router(self, member: Member) -> None:
         assert member.card is not None, "only a worker that was reached joins"
         if self._source.follower is not None:
-            self._source.follower.joined(member.name, member.card)
+            self._source.follower.follow(member.name, member.card)
         self._deal(self._router.join(member.info()))
         self._settle(member)
 
     def _leave_router(self, member: Member) -> None:
         if self._source.follower is not None and member.card is not None:
-            self._source.follower.left(member.name)
+            self._source.follower.forget(member.name)
         self._deal(self._router.leave(member.name))
 
     def _unanswered(self, member: Member, error: AntiphonError) -> None:
