@@ -140,6 +140,9 @@ def test_a_restart_is_seen_by_its_card() -> None:
         def forget(self, worker: str) -> None:
             told.append((worker, "left"))
 
+        async def close(self) -> None:
+            told.append(("", "closed"))
+
     world = World(1, follower=Follower())
 
     async def work() -> None:
@@ -151,7 +154,7 @@ def test_a_restart_is_seen_by_its_card() -> None:
         await world.clock.sleep(1)
 
     world.run(work)
-    assert told == [("a", "1"), ("a", "1+"), ("a", "left")]
+    assert told == [("a", "1"), ("a", "1+"), ("a", "left"), ("", "closed")]
     assert world.metric("antiphon_routing_decisions_total", reason="load") == 2
 
 

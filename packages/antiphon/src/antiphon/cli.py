@@ -22,7 +22,18 @@ from antiphon_turns.errors import ConfigError
 TABLE_COLUMNS = 160
 FILE_VALUES = "antiphon.file_values"
 # The order of the help text.
-PANELS = ("Model and engine", "Names and catalog", "HTTP", "Worker", "Parsing and prompt", "State", "Mock engine", "Running")
+PANELS = (
+    "Model and engine",
+    "Names and catalog",
+    "HTTP",
+    "Worker",
+    "Workers",
+    "Routing",
+    "Parsing and prompt",
+    "State",
+    "Mock engine",
+    "Running",
+)
 app = typer.Typer(
     name="antiphon",
     no_args_is_help=True,
@@ -63,6 +74,17 @@ def serve(*, ctx: typer.Context, config: Path | None, **values: Any) -> None:
     from antiphon.serve import run_server  # `parse` and `--help` must not load the engine
 
     raise typer.Exit(run_server(Settings(**values, **ctx.meta[FILE_VALUES])))
+
+
+def frontend(*, ctx: typer.Context, config: Path | None, **values: Any) -> None:
+    """Serve agents with workers elsewhere: `serve` without an engine of its own.
+
+    Every flag has a variable, ANTIPHON_ + its name in capitals with underscores, and every switch a --no- form.
+    Flag > environment > configuration file > default.
+    """
+    from antiphon.serve import run_frontend  # `--help` must not load tokenizers
+
+    raise typer.Exit(run_frontend(Settings(**values, **ctx.meta[FILE_VALUES])))
 
 
 def worker(*, ctx: typer.Context, config: Path | None, **values: Any) -> None:
@@ -226,6 +248,7 @@ def _command_of(command: Callable[..., None], record: type[EngineSettings]) -> N
 
 
 _command_of(serve, Settings)
+_command_of(frontend, Settings)
 _command_of(worker, WorkerSettings)
 app.command("explain")(explain_command)
 app.command("bench")(bench_command)

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from antiphon.aliases import alias_entries
 from antiphon_protocols.profiles import DEFAULT
-from antiphon_turns import ArgumentStreaming, CutCalls
+from antiphon_turns import ArgumentStreaming, CutCalls, RouterMode
 from antiphon_turns.errors import ConfigError
 
 DEFAULT_FILE = Path("antiphon.toml")
@@ -25,6 +25,8 @@ PARSING = {"panel": "Parsing and prompt"}
 STATE = {"panel": "State"}
 MOCK = {"panel": "Mock engine"}
 WORKER = {"panel": "Worker"}
+WORKERS = {"panel": "Workers"}
+ROUTING = {"panel": "Routing"}
 RUNNING = {"panel": "Running"}
 
 
@@ -171,6 +173,59 @@ class Settings(EngineSettings, frozen=True, kw_only=True):
 
     ledger_bytes: Annotated[int, Meta(description="Bytes of sampled turns held, for exact replay.", ge=0, extra=STATE)] = 256 << 20
     compared_bytes: Annotated[int, Meta(description="Bytes of prompts held, to explain cache misses.", ge=0, extra=STATE)] = 128 << 20
+
+    worker_urls: Annotated[
+        list[str],
+        Meta(
+            description="URL or NAME=URL of a worker, then any of ,kind=KIND ,block_tokens=N ,every_address. Repeatable. Without workers"
+            " the engine runs in this process.",
+            extra={**WORKERS, "flag": "--worker"},
+        ),
+    ] = []
+    workers: Annotated[
+        Path | None, Meta(description="TOML file of workers, read again when it changes (docs/workers.md).", extra=WORKERS)
+    ] = None
+    worker_key: Annotated[str | None, Meta(description="Key that the workers ask for; better set in the environment.", extra=WORKERS)] = (
+        None
+    )
+    processes: Annotated[
+        int, Meta(description="Processes that share the port; more than one needs workers.", ge=1, le=256, extra=WORKERS)
+    ] = 1
+    worker_first_token_seconds: Annotated[
+        float, Meta(description="Silence before a turn's first token after which a worker has failed it.", ge=0.1, extra=WORKERS)
+    ] = 600.0
+    worker_token_seconds: Annotated[
+        float, Meta(description="Silence between two tokens after which a worker has failed a turn.", ge=0.1, extra=WORKERS)
+    ] = 60.0
+    migration_limit: Annotated[int, Meta(description="How often a turn may go on on another worker. 0: never.", ge=0, extra=WORKERS)] = 3
+    migration_max_tokens: Annotated[
+        int, Meta(description="Turns of more tokens, prompt included, do not move to another worker. 0: no limit.", ge=0, extra=WORKERS)
+    ] = 0
+
+    router_mode: Annotated[
+        RouterMode, Meta(description="kv: where most of the prompt is cached, weighed against load. The rest do not look.", extra=ROUTING)
+    ] = "kv"
+    router_affinity: Annotated[
+        Literal["off", "soft", "strict"],
+        Meta(description="A session's own worker: preferred (soft), or the only one while it is there (strict).", extra=ROUTING),
+    ] = "soft"
+    router_group_children: Annotated[
+        bool, Meta(description="Sub-agents belong to the worker of the session that started them.", extra=ROUTING)
+    ] = False
+    router_queue_threshold: Annotated[
+        float,
+        Meta(
+            description="Turns wait while every worker has more than so many steps of prompt to compute. 0: nothing waits here.",
+            ge=0,
+            extra=ROUTING,
+        ),
+    ] = 1.0
+    router_queue_limit: Annotated[
+        int, Meta(description="Turns that wait for a worker; more are told to come back.", ge=0, extra=ROUTING)
+    ] = 1024
+    enable_router_api: Annotated[
+        bool, Meta(description="Let others ask the router where to send what they serve themselves, under /router.", extra=ROUTING)
+    ] = False
 
     trace_tokens: Annotated[Path | None, Meta(description="Append one JSON line of exact token ids a turn.", extra=RUNNING)] = None
 

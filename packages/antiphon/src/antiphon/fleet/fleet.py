@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from itertools import count
 
 import msgspec
+from prometheus_client.registry import Collector
 
 from antiphon.engines.base import Chunk, Job
 from antiphon.fleet.attempt import Attempt
@@ -14,7 +15,7 @@ from antiphon.fleet.member import Member, MemberReport
 from antiphon.fleet.members import MemberOptions, Members, WorkerSource
 from antiphon.fleet.migration import Journey, MigrationLimits
 from antiphon.fleet.silence import SilenceWatch
-from antiphon.metrics.fleet_metrics import FleetMetrics
+from antiphon.metrics.fleet_metrics import FleetGauges, FleetMetrics
 from antiphon.router.ask import Answer, Ask, Placed, Queued, Refused, Released, TargetLoad
 from antiphon.router.router import Router
 from antiphon.simulation.clock import Clock
@@ -144,6 +145,10 @@ class Fleet:
     def queued(self) -> int:
         """How many jobs wait for a worker."""
         return self._router.queued
+
+    def collectors(self) -> list[Collector]:
+        """Its metrics."""
+        return [self._metrics, FleetGauges(reports=self.reports, loads=self.loads, queued=lambda: self.queued)]
 
     @property
     def router(self) -> Router:

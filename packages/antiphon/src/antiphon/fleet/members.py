@@ -36,6 +36,10 @@ class CacheFollower(Protocol):
         """A worker is gone for good."""
         ...
 
+    async def close(self) -> None:
+        """Follows nobody any longer."""
+        ...
+
 
 class WorkerSource(NamedTuple):
     """Where workers come from. `accept` raises ConfigError for a card that does not fit what is served here."""
@@ -109,6 +113,8 @@ class Members:
             await self._hang_up(member)
         self._members.clear()
         self.ready_count = 0
+        if self._source.follower is not None:
+            await self._source.follower.close()
 
     def failed(self, member: Member) -> None:
         """A job failed on it, and it was not the job's fault: it is looked at now."""

@@ -117,6 +117,11 @@ class Metrics:
         for cause in found.causes:
             self._causes.labels(self._model, cause.code).inc()
 
+    def register(self, *collectors: Collector) -> None:
+        """Tells of something else too."""
+        for collector in collectors:
+            self._registry.register(collector)
+
     def text(self) -> bytes:
         """Everything in the text form of Prometheus, of CONTENT_TYPE."""
         return generate_latest(self._registry)
