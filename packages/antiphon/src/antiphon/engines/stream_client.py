@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from itertools import count
 
 from antiphon.engines.base import Chunk, Job
+from antiphon.engines.chunks import joined
 from antiphon.workers.stream_wire import (
     VERSION,
     Cancel,
@@ -18,7 +19,6 @@ from antiphon.workers.stream_wire import (
     Submit,
     error_of,
     frame_of,
-    joined,
     read_worker,
 )
 from antiphon_turns.errors import ConfigError, StreamInterrupted, WorkerError, WorkerProtocolError, WorkerUnavailable

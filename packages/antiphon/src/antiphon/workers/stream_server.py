@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 
 from antiphon.engines.base import Chunk, Engine, Job
+from antiphon.engines.chunks import joined
 from antiphon.workers.stream_wire import (
     VERSION,
     Cancel,
@@ -19,7 +20,6 @@ from antiphon.workers.stream_wire import (
     Submit,
     failure,
     frame_of,
-    joined,
     read_frontend,
     sampled,
 )
