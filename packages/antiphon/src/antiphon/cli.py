@@ -15,6 +15,7 @@ from antiphon import __version__
 from antiphon.config import FILES, EngineSettings, Settings, WorkerSettings, flag_of, is_file_only, read_config_file
 from antiphon.explain_cli import explain_command
 from antiphon.launch_cli import LaunchCommand, launch_command
+from antiphon.load_cli import bench_command
 from antiphon_turns.errors import ConfigError
 
 # Tables cut the names of long switches short on narrower terminals; a name that cannot be read cannot be typed.
@@ -227,6 +228,7 @@ def _command_of(command: Callable[..., None], record: type[EngineSettings]) -> N
 _command_of(serve, Settings)
 _command_of(worker, WorkerSettings)
 app.command("explain")(explain_command)
+app.command("bench")(bench_command)
 app.command(
     "launch",
     cls=LaunchCommand,
