@@ -9,6 +9,7 @@ import msgspec
 from aiohttp import web
 
 from antiphon.engines.base import Job
+from antiphon.serve import new_loop
 from antiphon_turns import Sampling
 
 JOB = Job(request_id="client's own", prompt_ids=[1, 2, 3], max_tokens=8, sampling=Sampling(), stop_ids=frozenset({2, 9}))
@@ -100,9 +101,10 @@ def streams(*events: Any, end: str = "whole") -> Handler:
 
 
 def run(scene: Callable[[], Awaitable[None]]) -> None:
-    """Runs an async test, at most half a minute."""
+    """Runs an async test on the loop that serves, at most half a minute."""
 
     async def bounded() -> None:
         await asyncio.wait_for(asyncio.ensure_future(scene()), 30)
 
-    asyncio.run(bounded())
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(bounded())

@@ -75,9 +75,10 @@ class HttpEngine:
         self._errands: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Makes the pool of connections; the engine is not asked anything."""
+        """Gets ready; the engine is not asked anything."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=self._silence)
-        connector = aiohttp.TCPConnector(limit=0)
+        # A connection a job: some servers close theirs after a stream although they announce that it stays, and a job is long.
+        connector = aiohttp.TCPConnector(limit=0, force_close=True)
         self._session = aiohttp.ClientSession(connector=connector, headers=self._headers, timeout=timeout, read_bufsize=1 << 18)
 
     async def close(self) -> None:
@@ -130,7 +131,7 @@ class HttpEngine:
 
     @contextlib.asynccontextmanager
     async def _answer(self, path: str, body: bytes, headers: Mapping[str, str]) -> AsyncIterator[aiohttp.ClientResponse]:
-        """A good response, closed (not drained, unless it has ended) on the way out."""
+        """A good response, closed (not drained) on the way out."""
         session = self._session
         if session is None:
             raise WorkerUnavailable(f"the client of {self.name} is not started")
@@ -152,7 +153,7 @@ class HttpEngine:
         finally:
             if response is not None:
                 self._open.discard(response)
-                response.release() if response.content.at_eof() else response.close()
+                response.close()
 
     def _refusal(self, status: int, body: bytes) -> WorkerError:
         message = f"{self.name} ({status}): {error_message(body)}"

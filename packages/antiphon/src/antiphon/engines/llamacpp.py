@@ -102,7 +102,7 @@ class LlamaCppEngine:
         self._encode = encode
 
     async def start(self) -> None:
-        """Makes the pool of connections."""
+        """Gets ready; the engine is not asked anything."""
         await self._http.start()
 
     async def close(self) -> None:

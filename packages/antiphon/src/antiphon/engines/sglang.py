@@ -23,7 +23,7 @@ class SglangEngine:
         self._manners = manners
 
     async def start(self) -> None:
-        """Makes the pool of connections."""
+        """Gets ready; the engine is not asked anything."""
         await self._http.start()
 
     async def close(self) -> None:

@@ -41,7 +41,7 @@ class VllmEngine:
         self._priorities = True
 
     async def start(self) -> None:
-        """Makes the pool of connections."""
+        """Gets ready; the engine is not asked anything."""
         await self._http.start()
 
     async def close(self) -> None:
