@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.engines.base import Chunk, Job, Placement
+from antiphon.engines.chunks import joined
 from antiphon.workers.stream_wire import (
     MAX_FRAME_BYTES,
     Cancel,
@@ -18,7 +19,6 @@ from antiphon.workers.stream_wire import (
     error_of,
     failure,
     frame_of,
-    joined,
     read_frontend,
     read_worker,
     sampled,

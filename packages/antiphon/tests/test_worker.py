@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 import httpx
 import msgspec
 import pytest
+from packages.antiphon.tests.engine_fakes import run
 from packages.antiphon.tests.worker_stage import Stage, answer, worker
 
 from antiphon.engines.base import Chunk, Job
@@ -64,10 +65,6 @@ async def client_of(stage: Stage, **more: object) -> StreamClient:
     await engine.start()
     assert isinstance(engine, StreamClient)
     return engine
-
-
-def run(scene):
-    asyncio.run(asyncio.wait_for(scene(), 30))
 
 
 def test_a_job_over_the_stream_is_the_engines_own():

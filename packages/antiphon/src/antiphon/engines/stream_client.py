@@ -5,8 +5,10 @@ import contextlib
 import logging
 from collections.abc import AsyncGenerator
 from itertools import count
+from typing import cast
 
 from antiphon.engines.base import Chunk, Job
+from antiphon.engines.chunks import joined
 from antiphon.workers.stream_wire import (
     VERSION,
     Cancel,
@@ -18,7 +20,6 @@ from antiphon.workers.stream_wire import (
     Submit,
     error_of,
     frame_of,
-    joined,
     read_worker,
 )
 from antiphon_turns.errors import ConfigError, StreamInterrupted, WorkerError, WorkerProtocolError, WorkerUnavailable
@@ -84,8 +85,7 @@ class _Wire(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The event loop's call."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's is one, but does not inherit it
         transport.write(frame_of(Hello(key=self._key)))
 
     def data_received(self, data: bytes) -> None:

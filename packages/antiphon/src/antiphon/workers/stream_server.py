@@ -7,8 +7,10 @@ import logging
 import socket
 from collections.abc import Callable
 from contextlib import aclosing
+from typing import cast
 
 from antiphon.engines.base import Chunk, Engine, Job
+from antiphon.engines.chunks import joined
 from antiphon.workers.stream_wire import (
     VERSION,
     Cancel,
@@ -19,7 +21,6 @@ from antiphon.workers.stream_wire import (
     Submit,
     failure,
     frame_of,
-    joined,
     read_frontend,
     sampled,
 )
@@ -95,7 +96,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The event loop's call."""
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast(asyncio.Transport, transport)  # uvloop's is one, but does not inherit it
         transport.set_write_buffer_limits(high=UNREAD_BYTES)
         self._transport = transport
         self._server.connections.add(self)

@@ -6,8 +6,8 @@ kind. Most of what is sampled is one id of one job, so a frame holds those as tw
 written out.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Generic, Literal, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -82,7 +82,14 @@ Frame = TypeVar("Frame")
 _ERRORS: dict[str, type[WorkerError]] = {
     kind.code: kind for kind in (WorkerError, WorkerUnavailable, WorkerTimeout, WorkerProtocolError, WorkerRefusal, StreamInterrupted)
 }
-_encode = msgspec.msgpack.Encoder().encode
+
+
+def _plain(ids: Any) -> list[Any]:
+    """Token ids may be in arrays, which msgpack does not know."""
+    return list(ids)
+
+
+_encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
 read_frontend: Callable[[memoryview], FromFrontend] = msgspec.msgpack.Decoder(FromFrontend).decode
 read_worker: Callable[[memoryview], FromWorker] = msgspec.msgpack.Decoder(FromWorker).decode
 
@@ -118,27 +125,6 @@ def sampled(pending: dict[int, Chunk]) -> Sampled:
             logprobs = None if chunk.logprobs is None else list(chunk.logprobs)
             told.append(Told(number, chunk.ids, chunk.finish, chunk.cached_tokens, chunk.queue_seconds, logprobs))
     return Sampled(numbers, ids, told)
-
-
-def joined(first: Chunk, then: Chunk) -> Chunk:
-    """Two chunks of a job as one."""
-    return Chunk(
-        first.ids + then.ids,
-        then.finish,
-        then.cached_tokens if first.cached_tokens is None else first.cached_tokens,
-        _joined_logprobs(first, then),
-        then.queue_seconds if first.queue_seconds is None else first.queue_seconds,
-    )
-
-
-def _joined_logprobs(first: Chunk, then: Chunk) -> Sequence[SampledLogprob | None] | None:
-    if first.logprobs is None and then.logprobs is None:
-        return None
-    return [*_padded(first), *_padded(then)]
-
-
-def _padded(chunk: Chunk) -> Sequence[SampledLogprob | None]:
-    return [None] * len(chunk.ids) if chunk.logprobs is None else chunk.logprobs
 
 
 class FrameReader(Generic[Frame]):
