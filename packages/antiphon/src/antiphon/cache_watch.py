@@ -42,7 +42,7 @@ class Foresight(msgspec.Struct, frozen=True, kw_only=True):
 class CacheWatch:
     """Compares prompts with those sent before. Safe to call from several threads."""
 
-    def __init__(self, model: Model, *, worker: str, max_bytes: int, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, model: Model, *, worker: str | None, max_bytes: int, clock: Callable[[], float] = time.time) -> None:
         text = blake2b(model.template_text.encode(), digest_size=4).hexdigest()
         self._model = f"{model.name} ({model.family.name}, template {text}, tokenizer {model.tokenizer.fingerprint[:8]})"
         self._worker = worker
@@ -65,10 +65,19 @@ class CacheWatch:
         return Foresight(line=line, sent=sent, expectation=expectation, restored=exact, explanation=found)
 
     def keep(
-        self, foresight: Foresight, *, output_ids: Sequence[int], reply: Sequence[Segment], cached_tokens: int | None, request_id: str
+        self,
+        foresight: Foresight,
+        *,
+        output_ids: Sequence[int],
+        reply: Sequence[Segment],
+        cached_tokens: int | None,
+        request_id: str,
+        worker: str | None = None,
     ) -> Explanation:
-        """The turn is over: remembers what was sent, and says what the cache held of it."""
-        sent = msgspec.structs.replace(foresight.sent, output_ids=output_ids, reply=tuple(reply), request_id=request_id)
+        """The turn is over: remembers what was sent, and says what the cache held of it. `worker`: who served it, where the engine has
+        told."""
+        worker = worker or foresight.sent.worker
+        sent = msgspec.structs.replace(foresight.sent, output_ids=output_ids, reply=tuple(reply), request_id=request_id, worker=worker)
         found = explain(sent, foresight.expectation, restored=foresight.restored, cached_tokens=cached_tokens)
         self.sent.add(foresight.line, sent, foresight.expectation)
         request = sent.request
