@@ -163,8 +163,11 @@ class Pipeline:
     def _counted(self, request: TurnRequest, tenant: str) -> Prompt:
         return self._prompts.make(request, self.sealer(tenant), tenant=tenant, limit=COUNTED_TOKENS, counting=True)
 
-    def _ahead(self, request: TurnRequest, reply: Sequence[Segment], tenant: str) -> "array[int]":
-        return self._prompts.ahead(request, reply, self.sealer(tenant), tenant=tenant, limit=self.model.context_length - 1)
+    async def _ahead(self, request: TurnRequest, reply: Sequence[Segment], tenant: str) -> "array[int]":
+        def make(request: TurnRequest) -> "array[int]":
+            return self._prompts.ahead(request, reply, self.sealer(tenant), tenant=tenant, limit=self.model.context_length - 1)
+
+        return await self._off_loop(make, request)
 
     async def close(self) -> None:
         """Ends what the pipeline does unasked; its turns are their callers'."""

@@ -6,8 +6,9 @@ that comes.
 """
 
 import asyncio
+import logging
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Literal
 
@@ -18,12 +19,15 @@ from antiphon.explain.sent import common_prefix
 from antiphon_turns import CallSegment, Segment, StopReason, TurnRequest
 from antiphon_turns.errors import AntiphonError
 
+log = logging.getLogger("antiphon")
+
 Mode = Literal["asked", "always", "off"]
 Outcome = Literal["finished", "needless", "cancelled", "dropped", "failed"]
+Result = tuple[Outcome, int]
 Line = tuple[str, str]
 """Tenant and session: whose next request ends the speculation about it."""
 
-Predict = Callable[[TurnRequest, Sequence[Segment], str], "array[int]"]
+Predict = Callable[[TurnRequest, Sequence[Segment], str], Awaitable["array[int]"]]
 """`Predict(request, reply, tenant)`: see `Prompts.ahead`."""
 
 
@@ -56,15 +60,23 @@ class Speculation:
         self._predict = predict
         self._options = options
         self._count = count
-        self._tasks: dict[Line, asyncio.Task[None]] = {}
+        self._tasks: dict[Line, asyncio.Task[Result]] = {}
+        self._ending: set[asyncio.Task[Result]] = set()
+        self._sent = 0
 
     def __len__(self) -> int:
         return len(self._tasks)
+
+    @property
+    def sent(self) -> bool:
+        """Whether a job of one of them is with the engine."""
+        return self._sent > 0
 
     def arrived(self, line: Line) -> None:
         """A real request of the session is there: nothing has to be guessed any more."""
         task = self._tasks.pop(line, None)
         if task is not None:
+            self._ending.add(task)
             task.cancel()
 
     def follow(self, turn: Finished, *, tenant: str) -> None:
@@ -77,7 +89,7 @@ class Speculation:
             return
         task = asyncio.create_task(self._run(turn, tenant))
         self._tasks[turn.line] = task
-        task.add_done_callback(lambda done: self._forget(turn.line, done))
+        task.add_done_callback(lambda done: self._ended(turn.line, done))
 
     async def idle(self) -> None:
         """Waits until none runs."""
@@ -85,14 +97,15 @@ class Speculation:
 
     async def close(self) -> None:
         """Ends what runs."""
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for line in list(self._tasks):
+            self.arrived(line)
+        await asyncio.gather(*self._ending, return_exceptions=True)
 
-    def _forget(self, line: Line, task: "asyncio.Task[None]") -> None:
+    def _ended(self, line: Line, task: "asyncio.Task[Result]") -> None:
         if self._tasks.get(line) is task:
             del self._tasks[line]
+        self._ending.discard(task)
+        self._count(*(("cancelled", 0) if task.cancelled() else task.result()))
 
     def _wanted(self, turn: Finished) -> bool:
         """Whether the client wants it, and whether anything is certain about its next request."""
@@ -104,27 +117,26 @@ class Speculation:
         cut = any(isinstance(segment, CallSegment) and segment.status == "truncated" for segment in turn.reply)
         return turn.stop_reason in ("end_turn", "tool_use") and not cut
 
-    async def _run(self, turn: Finished, tenant: str) -> None:
-        outcome: Outcome = "failed"
-        ahead = 0
+    async def _run(self, turn: Finished, tenant: str) -> Result:
         try:
-            # Rendering takes as long as for a request, and nobody waits for this one.
-            prefix = await asyncio.to_thread(self._predict, turn.request, turn.reply, tenant)
+            prefix = await self._predict(turn.request, turn.reply, tenant)
             held = common_prefix(prefix, array("I", turn.job.prompt_ids) + array("I", turn.output_ids))
             if held == len(prefix):
-                outcome = "needless"
-                return
-            async with aclosing(self._engine.generate(job_ahead(turn, prefix))) as chunks:
+                return "needless", 0
+            await self._compute(job_ahead(turn, prefix))
+        except AntiphonError as error:
+            log.debug("%s: nothing computed ahead: %s", turn.job.request_id, error.message)
+            return "failed", 0
+        return "finished", len(prefix) - held
+
+    async def _compute(self, job: Job) -> None:
+        self._sent += 1
+        try:
+            async with aclosing(self._engine.generate(job)) as chunks:
                 async for _ in chunks:
                     pass
-            outcome, ahead = "finished", len(prefix) - held
-        except asyncio.CancelledError:
-            outcome = "cancelled"
-            raise
-        except AntiphonError:
-            return
         finally:
-            self._count(outcome, ahead)
+            self._sent -= 1
 
 
 def job_ahead(turn: Finished, prefix: Sequence[int]) -> Job:
