@@ -29,8 +29,10 @@ from antiphon.engines.mock_faults import parse_fault
 from antiphon.engines.mock_script import load_script
 from antiphon.model import Model, ModelChoice, load_mock_model, load_model
 from antiphon.pipeline import Pipeline, PipelineOptions
+from antiphon.placing import PlacingOptions
 from antiphon.prompts import PromptOptions
 from antiphon.responses import Responses
+from antiphon.speculation import SpeculationOptions
 from antiphon.stabilizer_rules import rules_of
 from antiphon.state import open_seals, open_store
 from antiphon.trace import TokenTrace
@@ -133,6 +135,7 @@ class Server:
                     left = await serve_http(app, self._listener, grace=grace, stop=stop, drain=drain, max_message=largest)
                 finally:
                     await responses.close(grace=left)
+                    await pipeline.close()
         finally:
             await engine.close()
             trace.close()
@@ -234,6 +237,8 @@ def options_of(settings: Settings) -> PipelineOptions:
         ),
         argument_streaming=settings.argument_streaming,
         cut_calls=settings.cut_calls,
+        placing=PlacingOptions(cache_scope=settings.cache_scope, max_retain_seconds=settings.max_retain_seconds),
+        speculation=SpeculationOptions(mode=settings.speculative_prefill, jobs=settings.speculative_prefills),
     )
 
 
