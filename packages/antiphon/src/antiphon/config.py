@@ -22,6 +22,7 @@ MODEL = {"panel": "Model and engine"}
 CATALOG = {"panel": "Names and catalog"}
 HTTP = {"panel": "HTTP"}
 PARSING = {"panel": "Parsing and prompt"}
+CACHE = {"panel": "Prefix cache"}
 STATE = {"panel": "State"}
 MOCK = {"panel": "Mock engine"}
 WORKER = {"panel": "Worker"}
@@ -151,6 +152,19 @@ class Settings(EngineSettings, frozen=True, kw_only=True):
     cut_calls: Annotated[
         CutCalls, Meta(description="A call cut by the limit. honest: left out. recover: with {} where that cannot run.", extra=PARSING)
     ] = "honest"
+
+    cache_scope: Annotated[
+        Literal["shared", "tenant"],
+        Meta(description="Who shares cached prefixes: everybody, or those with the same API key.", extra=CACHE),
+    ] = "shared"
+    max_retain_seconds: Annotated[
+        float, Meta(description="Longest time a request may have its prompt kept in the cache; 0: none.", ge=0, extra=CACHE)
+    ] = 3600.0
+    speculative_prefill: Annotated[
+        Literal["asked", "always", "off"],
+        Meta(description="Compute the next prompt's beginning after a turn: where the request hints at it, always, or never.", extra=CACHE),
+    ] = "asked"
+    speculative_prefills: Annotated[int, Meta(description="How many of these run at once.", ge=1, extra=CACHE)] = 4
 
     state_dir: Annotated[
         Path | None, Meta(description="Folder of what outlives a run. Default: antiphon in $XDG_STATE_HOME.", extra=STATE)

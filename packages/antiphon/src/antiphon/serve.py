@@ -31,10 +31,12 @@ from antiphon.fleet.build import build_fleet, has_workers
 from antiphon.fleet.fleet import Fleet
 from antiphon.model import Model, ModelChoice, load_mock_model, load_model
 from antiphon.pipeline import Pipeline, PipelineOptions
+from antiphon.placing import PlacingOptions
 from antiphon.processes import Processes, reserve, sharing
 from antiphon.prompts import PromptOptions
 from antiphon.responses import Responses
 from antiphon.seals import Seals
+from antiphon.speculation import SpeculationOptions
 from antiphon.stabilizer_rules import rules_of
 from antiphon.state import open_seals, open_store
 from antiphon.trace import TokenTrace
@@ -173,6 +175,7 @@ class Server:
                     left = await serve_http(app, self._listener, grace=grace, stop=stop, drain=drain, max_message=largest)
                 finally:
                     await responses.close(grace=left)
+                    await pipeline.close()
         finally:
             await engine.close()
             trace.close()
@@ -263,7 +266,7 @@ class QuietServer(uvicorn.Server):
 def options_of(settings: Settings) -> PipelineOptions:
     """The pipeline's part of the settings."""
     return PipelineOptions(
-        worker=f"{settings.engine}-0",
+        worker=None if has_workers(settings) else f"{settings.engine}-0",
         max_turns=settings.max_turns,
         ledger_bytes=settings.ledger_bytes,
         compared_bytes=settings.compared_bytes,
@@ -274,6 +277,8 @@ def options_of(settings: Settings) -> PipelineOptions:
         ),
         argument_streaming=settings.argument_streaming,
         cut_calls=settings.cut_calls,
+        placing=PlacingOptions(cache_scope=settings.cache_scope, max_retain_seconds=settings.max_retain_seconds),
+        speculation=SpeculationOptions(mode=settings.speculative_prefill, jobs=settings.speculative_prefills),
     )
 
 
