@@ -30,6 +30,7 @@ PANELS = (
     "Workers",
     "Routing",
     "Parsing and prompt",
+    "Prefix cache",
     "State",
     "Mock engine",
     "Running",
