@@ -38,11 +38,14 @@ class EventIndex:
         """As `KvView`."""
         return True
 
+    def routed(self, target: str, hashes: Sequence[int]) -> None:
+        """As `KvView`."""
+
 
 def decisions(workers: int, sessions: int) -> tuple[list[float], list[float]]:
     """Microseconds of each session's first turn, and of its second, which is `GROWTH` tokens longer."""
     view = EventIndex()
-    router = Router(RouterOptions(), clock=time.monotonic, random=random.Random(1), views={BLOCK: view})
+    router = Router(RouterOptions(), clock=time.monotonic, random=random.Random(1), view=view)
     for number in range(workers):
         router.join(WorkerInfo(name=f"worker-{number}"))
     dice = random.Random(2)

@@ -5,7 +5,7 @@
 3 recall      replay               ledger + seals -> what was sampled for past turns
 4 render      antiphon_tokenizers  TurnRequest    -> prompt pieces and the opening
 5 tokenize    antiphon_tokenizers  pieces         -> token ids
-6 route                            one worker: the engine of this process
+6 route       fleet, router        a job          -> a worker, or the engine of this process
 7 generate    generate             token ids      -> token chunks, in phases
 8 parse       decode               tokens         -> turn events, stop strings, call gate
 9 project     antiphon_protocols   turn events    -> the surface's wire events      (app)
@@ -27,6 +27,7 @@ from antiphon.constraints import check_request
 from antiphon.cuts import CutCounts
 from antiphon.decode import TurnDecoder
 from antiphon.engines.base import Engine
+from antiphon.fleet.fleet import Fleet
 from antiphon.generate import Generation
 from antiphon.metrics.meter import TurnMeter
 from antiphon.metrics.metrics import Ended, Held, Metrics
@@ -123,6 +124,8 @@ class Pipeline:
         self.running = 0
         self.metrics = Metrics(model.name, held=self._memories(), running=lambda: self.running)
         self.speculation = Speculation(engine, self._ahead, options=options.speculation, count=self.metrics.speculated)
+        if isinstance(engine, Fleet):
+            self.metrics.register(*engine.collectors())
 
     async def prepare(self, request: TurnRequest, *, tenant: str = ANYONE) -> Prepared:
         """Steps 2 to 5 and the room left. Raises RequestError."""
@@ -204,7 +207,7 @@ class Pipeline:
         Raises WorkerError. Closing the generator frees the engine. The token trace is written before TurnEnd is handed out.
         """
         if not self.engine.ready():
-            raise WorkerUnavailable("the engine is not running; see the server's log and restart it")
+            raise WorkerUnavailable("nothing here can take a turn now; try again in a moment, or see the server's log")
         prompt, model = prepared.prompt, self.model
         request = prompt.request
         sealer = self.sealer(prepared.tenant)

@@ -17,7 +17,7 @@ _LIKELY_BEGINNING = 1024
 
 
 class KvView(Protocol):
-    """What engines have said of their caches, for prompts in blocks of one size. Targets are called as `targets.target_name` does."""
+    """What engines have said of their caches, for prompts in blocks of any size. Targets are called as `targets.target_name` does."""
 
     def overlaps(self, hashes: Sequence[int]) -> Mapping[str, Overlap]:
         """Each target's cached blocks of the prompt with these hashes."""
@@ -25,6 +25,10 @@ class KvView(Protocol):
 
     def is_live(self, target: str) -> bool:
         """Whether its events come, so that what was only predicted need not be believed for long."""
+        ...
+
+    def routed(self, target: str, hashes: Sequence[int]) -> None:
+        """A prompt with these blocks was sent there."""
         ...
 
 
@@ -46,8 +50,8 @@ class Sights:
     """Looks prompts up, in blocks of every size that workers have. Predictions live `live_seconds` where events come, else
     `predicted_seconds`."""
 
-    def __init__(self, views: Mapping[int, KvView], *, clock: Callable[[], float], live_seconds: float, predicted_seconds: float) -> None:
-        self._views = views
+    def __init__(self, view: KvView | None, *, clock: Callable[[], float], live_seconds: float, predicted_seconds: float) -> None:
+        self._view = view
         self._clock = clock
         self._live_seconds = live_seconds
         self._predicted_seconds = predicted_seconds
@@ -65,16 +69,16 @@ class Sights:
             hashes = ask.hashes.get(size)
             if hashes is None:
                 hashes = chains.of(ask.placement.session or _beginning(ask.ids), ask.ids, ask.salt)
-            view = self._views.get(size)
-            told = view.overlaps(hashes) if view is not None else {}
+            told = self._view.overlaps(hashes) if self._view is not None else {}
             found.append(Sight(block_tokens=size, hashes=hashes, told=told, predicted=predicted.depths(hashes)))
         return found
 
     def predict(self, target: str, sight: Sight) -> None:
         """The target will hold this prompt."""
-        view = self._views.get(sight.block_tokens)
-        is_live = view is not None and view.is_live(target)
-        seconds = self._live_seconds if is_live else self._predicted_seconds
+        seconds = self._predicted_seconds
+        if self._view is not None:
+            self._view.routed(target, sight.hashes)
+            seconds = self._live_seconds if self._view.is_live(target) else seconds
         self._by_size[sight.block_tokens][1].store(target, sight.hashes, seconds=seconds)
 
     def forget(self, target: str) -> None:
