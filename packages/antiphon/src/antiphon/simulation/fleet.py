@@ -16,6 +16,7 @@ from antiphon.router.ask import Answer, Ask, Placed, Refused, Released, WorkerIn
 from antiphon.router.cost import Overlap
 from antiphon.router.index import PrefixIndex
 from antiphon.router.router import Router, RouterOptions
+from antiphon.router.sight import Level
 from antiphon.simulation.fleet_worker import FleetWorker, Progress, WorkerJob
 from antiphon.simulation.prompts import Prompt
 from antiphon.simulation.run_cache import CacheListener
@@ -47,6 +48,10 @@ class EventView:
     def overlaps(self, hashes: Sequence[int]) -> Mapping[str, Overlap]:
         """Each worker's cached blocks of the prompt with these hashes."""
         return {name: Overlap(device=depth) for name, depth in self.index.depths(hashes).items()}
+
+    def levels(self, hashes: Sequence[int]) -> list[Level]:
+        """The same by what they hold."""
+        return [(Overlap(device=depth), holders) for depth, holders in self.index.levels(hashes)]
 
     def is_live(self, target: str) -> bool:
         """Always."""
@@ -192,9 +197,9 @@ class Fleet:
                 osl=request.output_tokens,
             ),
         )
-        began = time.perf_counter_ns()
+        began = time.thread_time_ns()
         answer = self._router.ask(ask)
-        spent = time.perf_counter_ns() - began
+        spent = time.thread_time_ns() - began
         self._ask_ns.append(spent)
         self._router_ns += spent
         self._answer(answer)
@@ -241,13 +246,13 @@ class Fleet:
     def _progress(self, one: Progress) -> None:
         flight, key = self._flights[one.key], str(one.key)
         released: list[Released] = []
-        began = time.perf_counter_ns()
+        began = time.thread_time_ns()
         if one.cached_tokens is not None:
             released += self._router.prefilled(key)
         self._router.progressed(key, one.tokens)
         if one.ended:
             released += self._router.done(key)
-        self._router_ns += time.perf_counter_ns() - began
+        self._router_ns += time.thread_time_ns() - began
         outcome = flight.outcome
         if one.cached_tokens is not None:
             outcome.ttft.append(self._now - flight.arrival)
