@@ -26,7 +26,7 @@ def decisions(workers: int, sessions: int) -> tuple[list[float], list[float]]:
     """Microseconds of each session's first turn, and of its second, which is `GROWTH` tokens longer."""
     # Each worker holds the shared beginning and the sessions it served.
     view = EventView()
-    router = Router(RouterOptions(), clock=time.monotonic, random=random.Random(1), views={BLOCK: view})
+    router = Router(RouterOptions(), clock=time.monotonic, random=random.Random(1), view=view)
     for number in range(workers):
         router.join(WorkerInfo(name=f"worker-{number}"))
     dice = random.Random(2)

@@ -106,7 +106,7 @@ def test_routers_decide_alike_with_and_without_levels(mode: RouterMode) -> None:
     scanning = RouterOptions(mode=mode, weights=CostWeights(device_credit=1.0 + 1e-12), queue_threshold=None)
     views = EventView(), EventView()
     routers = [
-        Router(options, clock=lambda: 0.0, random=Random(1), views={BLOCK: view})
+        Router(options, clock=lambda: 0.0, random=Random(1), view=view)
         for options, view in zip((RouterOptions(mode=mode, queue_threshold=None), scanning), views, strict=True)
     ]
     for router in routers:

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp
 from antiphon.app import build_app
 from antiphon.banner import show_banner
 from antiphon.catalog import chosen_profile
-from antiphon.config import Settings
+from antiphon.config import EngineSettings, Settings
 from antiphon.engines.base import Engine
 from antiphon.engines.default_model import DEFAULT_MODEL_NAME, default_model_path
 from antiphon.engines.embedded import EmbeddedEngine
@@ -57,7 +57,7 @@ def run_server(settings: Settings) -> int:
         listener.close()
 
 
-def set_up_logging(settings: Settings, console: Console) -> None:
+def set_up_logging(settings: EngineSettings, console: Console) -> None:
     """One line a record. Colours cost half a millisecond a line, so they are for terminals; files get a plain line, never wrapped."""
     rich = RichHandler(console=console, show_path=False) if console.is_terminal else None
     logging.basicConfig(
@@ -79,19 +79,23 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-def bind(settings: Settings) -> socket.socket:
+def bind(settings: EngineSettings) -> socket.socket:
     """Takes the port before anything slow starts. Raises ConfigError when it is taken."""
-    family = socket.AF_INET6 if ":" in settings.http_host else socket.AF_INET
+    return listen(settings.http_host, settings.http_port, "--http-host or --http-port")
+
+
+def listen(host: str, port: int, flags: str) -> socket.socket:
+    """A listening socket. Raises ConfigError, naming the flags that choose another address, when it is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol is named because the event loop turns Nagle off only where it can see that this is TCP.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((settings.http_host, settings.http_port))
+        listener.bind((host, port))
         listener.listen(BACKLOG)  # a bound address alone can be bound again
     except OSError as error:
         listener.close()
-        where = f"{settings.http_host}:{settings.http_port}"
-        raise ConfigError(f"cannot listen on {where}: {error.strerror}; choose another with --http-host or --http-port") from error
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}; choose another with {flags}") from error
     return listener
 
 
@@ -240,16 +244,28 @@ def options_of(settings: Settings) -> PipelineOptions:
 def build(settings: Settings) -> tuple[Model, Engine]:
     """Model and engine of the settings. Raises ConfigError."""
     chosen_profile(settings)  # a wrong name is told before a model is loaded
-    choice = ModelChoice(
+    choice = msgspec.structs.replace(
+        choice_of(settings),
+        aliases=tuple(settings.aliases),
+        vendor_aliases=settings.vendor_aliases,
+        replay=None if settings.replay == "family" else settings.replay,
+    )
+    return build_engine(settings, choice)
+
+
+def choice_of(settings: EngineSettings) -> ModelChoice:
+    """The model that the settings name. Raises ConfigError."""
+    return ModelChoice(
         path=settings.model_path or default_model_path(),
         name=settings.model_name,
         context_length=settings.context_length,
         tool_call_parser=settings.tool_call_parser,
         reasoning_parser=settings.reasoning_parser,
-        aliases=tuple(settings.aliases),
-        vendor_aliases=settings.vendor_aliases,
-        replay=None if settings.replay == "family" else settings.replay,
     )
+
+
+def build_engine(settings: EngineSettings, choice: ModelChoice) -> tuple[Model, Engine]:
+    """A model and the engine that runs it. Raises ConfigError."""
     if not choice.path.exists():
         raise ConfigError(f"{choice.path} does not exist; --model-path takes a .gguf file, or a folder with tokenizer.json")
     if settings.engine == "mock":
@@ -262,7 +278,7 @@ def build(settings: Settings) -> tuple[Model, Engine]:
     return model, EmbeddedEngine(choice.path, context_length=model.context_length, threads=settings.threads)
 
 
-def build_mock(settings: Settings, choice: ModelChoice) -> tuple[Model, Engine]:
+def build_mock(settings: EngineSettings, choice: ModelChoice) -> tuple[Model, Engine]:
     """The scripted engine with the project's own template, or with a given model's."""
     if settings.model_path is None:
         template = (package_files("antiphon.engines") / "mock_template.jinja").read_text("utf-8")

@@ -1,7 +1,7 @@
 """The router: which worker gets which job, and which job waits. No sockets, no tasks; time and chance are passed in."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from random import Random
 from typing import Literal
 
@@ -38,10 +38,10 @@ class RouterOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Router:
-    """Every method is synchronous, and may be called from one thread only. `views` gives the index of engine events by block size, and
-    may change at any time. What leaves the queue comes out of the call that made room, with the placement already counted."""
+    """Every method is synchronous, and may be called from one thread only. `view`: what engines have told
+    of their caches. What leaves the queue comes out of the call that made room, with the placement already counted."""
 
-    def __init__(self, options: RouterOptions, *, clock: Callable[[], float], random: Random, views: Mapping[int, KvView]) -> None:
+    def __init__(self, options: RouterOptions, *, clock: Callable[[], float], random: Random, view: KvView | None = None) -> None:
         self._options = options
         self._clock = clock
         self._random = random
@@ -54,7 +54,7 @@ class Router:
         self._homes: dict[int, str | None] = {}
         self._running: dict[str, Running] = {}
         self._waiting = WaitingAsks(options.queue_limit, strict_seconds=options.strict_seconds)
-        self._sights = Sights(views, clock=clock, live_seconds=options.live_seconds, predicted_seconds=options.predicted_seconds)
+        self._sights = Sights(view, clock=clock, live_seconds=options.live_seconds, predicted_seconds=options.predicted_seconds)
         self._choices = 0
 
     # -- workers

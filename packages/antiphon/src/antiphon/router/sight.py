@@ -21,7 +21,7 @@ Level = tuple[Overlap, Collection[str]]
 
 
 class KvView(Protocol):
-    """What engines have said of their caches, for prompts in blocks of one size. Targets are called as `targets.target_name` does."""
+    """What engines have said of their caches, for prompts in blocks of any size. Targets are called as `targets.target_name` does."""
 
     def overlaps(self, hashes: Sequence[int]) -> Mapping[str, Overlap]:
         """Each target's cached blocks of the prompt with these hashes."""
@@ -29,6 +29,10 @@ class KvView(Protocol):
 
     def is_live(self, target: str) -> bool:
         """Whether its events come, so that what was only predicted need not be believed for long."""
+        ...
+
+    def routed(self, target: str, hashes: Sequence[int]) -> None:
+        """A prompt with these blocks was sent there."""
         ...
 
 
@@ -59,8 +63,9 @@ class Sights:
     """Looks prompts up, in blocks of every size that workers have. Predictions live `live_seconds` where events come, else
     `predicted_seconds`."""
 
-    def __init__(self, views: Mapping[int, KvView], *, clock: Callable[[], float], live_seconds: float, predicted_seconds: float) -> None:
-        self._views = views
+    def __init__(self, view: KvView | None, *, clock: Callable[[], float], live_seconds: float, predicted_seconds: float) -> None:
+        self._view = view
+        self._levels = _levels_of(view)
         self._clock = clock
         self._live_seconds = live_seconds
         self._predicted_seconds = predicted_seconds
@@ -78,15 +83,16 @@ class Sights:
             hashes = ask.hashes.get(size)
             if hashes is None:
                 hashes = chains.of(ask.placement.session or _beginning(ask.ids), ask.ids, ask.salt)
-            view = self._views.get(size)
-            found.append(Sight(block_tokens=size, hashes=hashes, told=_levels(view, hashes), predicted=predicted.levels(hashes)))
+            told = list(self._levels(hashes))
+            found.append(Sight(block_tokens=size, hashes=hashes, told=told, predicted=predicted.levels(hashes)))
         return found
 
     def predict(self, target: str, sight: Sight) -> None:
         """The target will hold this prompt."""
-        view = self._views.get(sight.block_tokens)
-        is_live = view is not None and view.is_live(target)
-        seconds = self._live_seconds if is_live else self._predicted_seconds
+        seconds = self._predicted_seconds
+        if self._view is not None:
+            self._view.routed(target, sight.hashes)
+            seconds = self._live_seconds if self._view.is_live(target) else seconds
         self._by_size[sight.block_tokens][1].store(target, sight.hashes, seconds=seconds)
 
     def forget(self, target: str) -> None:
@@ -118,15 +124,18 @@ def credits_of(worths: Iterable[tuple[float, Collection[str]]]) -> dict[str, flo
     return credits
 
 
-def _levels(view: KvView | None, hashes: Sequence[int]) -> Sequence[Level]:
-    if view is None:
-        return ()
+def _levels_of(view: KvView | None) -> Callable[[Sequence[int]], Iterable[Level]]:
+    """How the view tells its levels; of one that does not, they are put together."""
     if isinstance(view, LevelledView):
-        return list(view.levels(hashes))
-    levels: dict[tuple[int, int, int], tuple[Overlap, list[str]]] = {}
-    for name, overlap in view.overlaps(hashes).items():
-        levels.setdefault((overlap.device, overlap.host, overlap.disk), (overlap, []))[1].append(name)
-    return [(overlap, frozenset(names)) for overlap, names in levels.values()]
+        return view.levels
+
+    def gathered(hashes: Sequence[int]) -> Iterable[Level]:
+        levels: dict[tuple[int, int, int], tuple[Overlap, list[str]]] = {}
+        for name, overlap in view.overlaps(hashes).items() if view is not None else ():
+            levels.setdefault((overlap.device, overlap.host, overlap.disk), (overlap, []))[1].append(name)
+        return [(overlap, frozenset(names)) for overlap, names in levels.values()]
+
+    return gathered
 
 
 def _beginning(ids: Sequence[int]) -> str:

@@ -57,6 +57,9 @@ class EventView:
         """Always."""
         return True
 
+    def routed(self, target: str, hashes: Sequence[int]) -> None:
+        """Nothing to watch for: the events are there."""
+
     def listener(self, worker: str) -> CacheListener:
         """What the worker's cache is to be given."""
         return _Ear(self, worker)
@@ -129,7 +132,7 @@ class Fleet:
         seed: int = 0,
     ) -> None:
         self._now = 0.0
-        self._router = Router(options, clock=lambda: self._now, random=Random(seed), views={block_tokens: view})
+        self._router = Router(options, clock=lambda: self._now, random=Random(seed), view=view)
         self._workers = [worker for _, worker in workers.values()]
         self._numbers = {name: number for number, name in enumerate(workers)}
         for info, _ in workers.values():
