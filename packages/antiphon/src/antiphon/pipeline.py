@@ -123,9 +123,9 @@ class Pipeline:
         self.admission = Admission(options.max_turns)
         self.running = 0
         self.metrics = Metrics(model.name, held=self._memories(), running=lambda: self.running)
+        self.speculation = Speculation(engine, self._ahead, options=options.speculation, count=self.metrics.speculated)
         if isinstance(engine, Fleet):
             self.metrics.register(*engine.collectors())
-        self.speculation = Speculation(engine, self._ahead, options=options.speculation, count=self.metrics.speculated)
 
     async def prepare(self, request: TurnRequest, *, tenant: str = ANYONE) -> Prepared:
         """Steps 2 to 5 and the room left. Raises RequestError."""

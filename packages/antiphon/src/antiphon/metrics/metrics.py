@@ -119,15 +119,15 @@ class Metrics:
         for cause in found.causes:
             self._causes.labels(self._model, cause.code).inc()
 
-    def register(self, *collectors: Collector) -> None:
-        """Tells of something else too."""
-        for collector in collectors:
-            self._registry.register(collector)
-
     def speculated(self, outcome: str, tokens: int) -> None:
         """A speculative prefill has ended, or was not begun; `tokens` were new to the engine."""
         self._ahead.labels(self._model, outcome).inc()
         self._ahead_tokens.labels(self._model).inc(tokens)
+
+    def register(self, *collectors: Collector) -> None:
+        """Tells of something else too."""
+        for collector in collectors:
+            self._registry.register(collector)
 
     def text(self) -> bytes:
         """Everything in the text form of Prometheus, of CONTENT_TYPE."""

@@ -1,8 +1,8 @@
 """What is known of a prompt's cached beginnings: from the engines' events, and from what was sent lately."""
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 import msgspec
 from xxhash import xxh3_64_hexdigest
@@ -14,6 +14,10 @@ from antiphon.router.predicted import PredictedIndex
 
 # A prompt without a session most likely goes on from one that begins like it.
 _LIKELY_BEGINNING = 1024
+
+
+Level = tuple[Overlap, Collection[str]]
+"""What some targets hold of a prompt."""
 
 
 class KvView(Protocol):
@@ -32,18 +36,27 @@ class KvView(Protocol):
         ...
 
 
+@runtime_checkable
+class LevelledView(KvView, Protocol):
+    """A view that need not look at every target."""
+
+    def levels(self, hashes: Sequence[int]) -> Iterable[Level]:
+        """As `overlaps`, by what is held; a target counts by the best of the levels it stands in."""
+        ...
+
+
 class Sight(msgspec.Struct, kw_only=True):
     """What is known of one prompt in blocks of one size: what engines told, and how many blocks are predicted."""
 
     block_tokens: int
     hashes: Sequence[int]
-    told: Mapping[str, Overlap]
-    predicted: Mapping[str, int]
+    told: Sequence[Level]
+    predicted: Sequence[tuple[int, Collection[str]]]
 
     def held_tokens(self, target: str) -> int:
         """What the target holds of it, wherever that lies."""
-        told = self.told.get(target)
-        return self.block_tokens * max(told.blocks if told is not None else 0, self.predicted.get(target, 0))
+        told = max((overlap.blocks for overlap, holders in self.told if target in holders), default=0)
+        return self.block_tokens * max(told, max((depth for depth, holders in self.predicted if target in holders), default=0))
 
 
 class Sights:
@@ -52,6 +65,7 @@ class Sights:
 
     def __init__(self, view: KvView | None, *, clock: Callable[[], float], live_seconds: float, predicted_seconds: float) -> None:
         self._view = view
+        self._levels = _levels_of(view)
         self._clock = clock
         self._live_seconds = live_seconds
         self._predicted_seconds = predicted_seconds
@@ -69,8 +83,8 @@ class Sights:
             hashes = ask.hashes.get(size)
             if hashes is None:
                 hashes = chains.of(ask.placement.session or _beginning(ask.ids), ask.ids, ask.salt)
-            told = self._view.overlaps(hashes) if self._view is not None else {}
-            found.append(Sight(block_tokens=size, hashes=hashes, told=told, predicted=predicted.depths(hashes)))
+            told = list(self._levels(hashes))
+            found.append(Sight(block_tokens=size, hashes=hashes, told=told, predicted=predicted.levels(hashes)))
         return found
 
     def predict(self, target: str, sight: Sight) -> None:
@@ -90,18 +104,38 @@ class Sights:
         return PredictedIndex(self._predicted_seconds, clock=self._clock)
 
 
-def credits_of(sights: Iterable[Sight], weights: CostWeights) -> dict[str, float]:
-    """What each target's cached blocks are worth, in tokens."""
-    credits: dict[str, float] = {}
+def worths(sights: Iterable[Sight], weights: CostWeights) -> list[tuple[float, Collection[str]]]:
+    """What cached blocks are worth, in tokens, each with the targets that hold them; a target counts by the best."""
+    found: list[tuple[float, Collection[str]]] = []
     for sight in sights:
         size = sight.block_tokens
-        for name, overlap in sight.told.items():
-            credits[name] = credit(overlap, weights) * size
-        for name, depth in sight.predicted.items():
-            worth = depth * size * weights.device_credit
+        found += [(credit(overlap, weights) * size, holders) for overlap, holders in sight.told]
+        found += [(depth * size * weights.device_credit, holders) for depth, holders in sight.predicted]
+    return found
+
+
+def credits_of(worths: Iterable[tuple[float, Collection[str]]]) -> dict[str, float]:
+    """What each target's cached blocks are worth."""
+    credits: dict[str, float] = {}
+    for worth, holders in worths:
+        for name in holders:
             if worth > credits.get(name, 0.0):
                 credits[name] = worth
     return credits
+
+
+def _levels_of(view: KvView | None) -> Callable[[Sequence[int]], Iterable[Level]]:
+    """How the view tells its levels; of one that does not, they are put together."""
+    if isinstance(view, LevelledView):
+        return view.levels
+
+    def gathered(hashes: Sequence[int]) -> Iterable[Level]:
+        levels: dict[tuple[int, int, int], tuple[Overlap, list[str]]] = {}
+        for name, overlap in view.overlaps(hashes).items() if view is not None else ():
+            levels.setdefault((overlap.device, overlap.host, overlap.disk), (overlap, []))[1].append(name)
+        return [(overlap, frozenset(names)) for overlap, names in levels.values()]
+
+    return gathered
 
 
 def _beginning(ids: Sequence[int]) -> str:
