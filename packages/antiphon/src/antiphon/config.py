@@ -73,6 +73,10 @@ class EngineSettings(Struct, frozen=True, kw_only=True):
     ] = "none"
     mock_cache_blocks: Annotated[int, Meta(description="Blocks of the prefix cache; 0: nothing is cached.", ge=0, extra=MOCK)] = 1 << 16
     mock_block_size: Annotated[int, Meta(description="Tokens of a block of the prefix cache.", ge=1, extra=MOCK)] = 16
+    mock_seed: Annotated[
+        int | None,
+        Meta(description="Say words that follow from this number and the prompt until the limit, instead of a script.", ge=0, extra=MOCK),
+    ] = None
     mock_fault: Annotated[
         str | None,
         Meta(description="Fail on purpose: crash-after=N, hang-after=N, cut-after=N, slow=FACTOR or wrong-ids.", extra=MOCK),

@@ -339,6 +339,7 @@ def build_mock(settings: EngineSettings, model: Model) -> MockEngine:
         cache_blocks=settings.mock_cache_blocks,
         block_tokens=settings.mock_block_size,
         fault=parse_fault(settings.mock_fault) if settings.mock_fault is not None else None,
+        seed=settings.mock_seed,
     )
     return MockEngine(model.tokenizer, model.family.frame, rules=rules, options=options)
 
