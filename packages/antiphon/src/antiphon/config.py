@@ -29,6 +29,8 @@ WORKER = {"panel": "Worker"}
 WORKERS = {"panel": "Workers"}
 ROUTING = {"panel": "Routing"}
 RUNNING = {"panel": "Running"}
+PANELS = (MODEL, CATALOG, HTTP, WORKER, WORKERS, ROUTING, PARSING, CACHE, STATE, MOCK, RUNNING)
+"""In the order of the help text."""
 
 
 class EngineSettings(Struct, frozen=True, kw_only=True):
@@ -297,6 +299,11 @@ def is_file_only(field: str, record: type[EngineSettings] = Settings) -> bool:
 def flag_of(field: str, record: type[EngineSettings] = Settings) -> str:
     """A setting's flag: its name, or the one its `Meta` gives."""
     return str(_extra(field, record).get("flag", f"--{field.replace('_', '-')}"))
+
+
+def place_of(field: str, record: type[EngineSettings]) -> int:
+    """Where in the help text a setting stands."""
+    return [panel["panel"] for panel in PANELS].index(_extra(field, record)["panel"])
 
 
 def _extra(field: str, record: type[EngineSettings]) -> dict[str, Any]:
