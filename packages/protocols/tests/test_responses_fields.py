@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from packages.protocols.tests.responses_requests import USER, body, call, history, opened, result, turn
 
 from antiphon_protocols import responses
+from antiphon_protocols.advice import Advice
 from antiphon_protocols.responses.ingest import VERBOSITY
 from antiphon_turns import (
     AgentHints,
@@ -34,8 +35,8 @@ from antiphon_turns.errors import InvalidRequest, RequestError, UnsupportedFeatu
         ({"previous_response_id": "resp_1", "input": []}, {"previous_response_id": "resp_1"}),
         ({"previous_response_id": ""}, {"previous_response_id": None}),
         ({"include": ["reasoning.encrypted_content"]}, {"include": frozenset({"reasoning.encrypted_content"})}),
-        ({"prompt_cache_key": "K"}, {"session": "K"}),
-        ({"nvext": {"agent_hints": {"priority": 3}}}, {"hints": AgentHints(priority=3)}),
+        ({"prompt_cache_key": "K"}, {"advice": Advice(session="K")}),
+        ({"nvext": {"agent_hints": {"priority": 3}}}, {"advice": Advice(hints=AgentHints(priority=3))}),
     ],
 )
 def test_calls(fields: dict[str, Any], expected: dict[str, Any]) -> None:

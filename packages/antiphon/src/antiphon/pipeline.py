@@ -154,9 +154,9 @@ class Pipeline:
     def _memories(self) -> dict[str, Callable[[], Held]]:
         ledger, compared, runs = self.ledger, self.watch.sent, self.model.tokenizer.cache
         return {
-            "ledger": lambda: Held(ledger.bytes, len(ledger)),
+            "ledger": lambda: Held(ledger.bytes, len(ledger), ledger.hits, ledger.misses),
             "compared": lambda: Held(compared.bytes, len(compared)),
-            "runs": lambda: Held(runs.bytes, len(runs)),
+            "runs": lambda: Held(runs.bytes, len(runs), runs.hits, runs.misses),
         }
 
     def new_tag(self) -> str:
@@ -187,15 +187,7 @@ class Pipeline:
         request = prompt.request
         sealer = self.sealer(prepared.tenant)
         decoder = TurnDecoder(model, request, prompt_tokens=len(prompt.ids), opening=prompt.opening, turn_tag=turn_tag, sealer=sealer)
-        job = Job(
-            request_id=request_id,
-            prompt_ids=prompt.ids,
-            max_tokens=prepared.max_tokens,
-            sampling=request.sampling,
-            stop_ids=model.stop_ids,
-            priority=request.hints.priority,
-        )
-        generation = Generation(self.engine, model, request, job, decoder)
+        generation = Generation(self.engine, model, request, self._job(prepared, request_id), decoder)
         notes = ServingNotes(since=prepared.since, clock=time.monotonic)
         meter = self.metrics.start(request, since=prepared.since)
         gate = self._gate(request, argument_streaming or self._options.argument_streaming)
@@ -205,10 +197,12 @@ class Pipeline:
             yield [decoder.start(), TurnMetadata(worker=self._options.worker, session=request.session), *prompt.anomalies]
             async with contextlib.aclosing(generation.run()) as batches:
                 async for batch in batches:
-                    if notes.open:
+                    if first := notes.open:
                         batch = [*notes.news(decoder, generation.queue_seconds), *batch]
                         meter.queue_seconds = generation.queue_seconds
                     yield meter.note(len(decoder.output_ids), through(gate, batch))
+                    if first and decoder.output_ids:
+                        self.watch.read(prepared.foresight)
             last = decoder.finish(generation.finish)
             for anomaly in (*prompt.anomalies, *decoder.anomalies):
                 log.warning("%s: %s %.200r", request_id, anomaly.code, anomaly.detail)
@@ -227,6 +221,17 @@ class Pipeline:
             self.running -= 1
             if ended in ("cancelled", "error"):
                 self._keep(prepared, decoder, ended, request_id, meter)
+
+    def _job(self, prepared: Prepared, request_id: str) -> Job:
+        request = prepared.prompt.request
+        return Job(
+            request_id=request_id,
+            prompt_ids=prepared.prompt.ids,
+            max_tokens=prepared.max_tokens,
+            sampling=request.sampling,
+            stop_ids=self.model.stop_ids,
+            priority=request.hints.priority,
+        )
 
     def _gate(self, request: TurnRequest, streaming: ArgumentStreaming) -> CallGate:
         spent = self._cuts.spent(conversation_key(request))

@@ -1,24 +1,19 @@
-"""Agent hints on the wire: the `nvext` object of a body and the headers that override it.
-
-Source: `nvext.agent_hints` and the `x-dynamo-request-*` headers of NVIDIA Dynamo 1.6.
-"""
+"""The `nvext` object of a body, and what an answer tells in one. Source: NVIDIA Dynamo 1.6."""
 
 from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
 
-from antiphon_protocols.body import invalid
+from antiphon_protocols.retention import NvextCacheControl
 from antiphon_turns.events import TurnMetadata
 from antiphon_turns.gate import ArgumentStreaming
-from antiphon_turns.hints import AgentHints
+from antiphon_turns.hints import RouterMode
 
 Dispatch = Literal["tool_call", "reasoning"]
 ResponseFields = frozenset[str]
 ReasoningFields = Literal["reasoning_content", "both"]
 
-PRIORITY_HEADER = "x-dynamo-request-priority"
-STRICT_PRIORITY_HEADER = "x-dynamo-request-strict-priority"
 BUDGET_FIELD = "nvext.max_thinking_tokens"
 FIELDS_HEADER = "x-antiphon-extra-fields"
 _FIELDS = {"worker": "worker", "worker_id": "worker", "timing": "timing", "cached_tokens": "cached_tokens", "session": "session"}
@@ -34,10 +29,21 @@ class WireHints(msgspec.Struct, frozen=True):
     speculative_prefill: bool | None = None
 
 
+class SessionControl(msgspec.Struct, frozen=True):
+    """`nvext.session_control`. `bind` names the session, nothing more; `open` also keeps its prompt for `timeout` seconds after each
+    turn that says so (None = 300); with `close` no further turn will come."""
+
+    session_id: str | None = None
+    action: Literal["bind", "open", "close"] | None = None
+    timeout: float | None = None
+
+
 class Nvext(msgspec.Struct, frozen=True):
     """The part of `nvext` that is read. `dispatch` asks for typed dispatch events on Chat; `argument_streaming` and
     `reasoning_fields` (Chat) override the server's settings for this request; `extra_fields` names what the answer shall tell of
-    how it was served; `max_thinking_tokens` is a thinking budget for surfaces, or clients, that have no field of their own for it."""
+    how it was served; `max_thinking_tokens` is a thinking budget for surfaces, or clients, that have no field of their own for it.
+    `decode_worker_id`, else `backend_instance_id`, names the worker that shall serve the request, `dp_rank` its data-parallel rank;
+    `router_mode` is how this request is routed."""
 
     agent_hints: WireHints | None = None
     dispatch: list[Dispatch] | None = None
@@ -45,39 +51,18 @@ class Nvext(msgspec.Struct, frozen=True):
     reasoning_fields: ReasoningFields | None = None
     extra_fields: list[str] | None = None
     max_thinking_tokens: int | None = None
-
-
-def agent_hints(nvext: Nvext | None, headers: Mapping[str, str]) -> AgentHints:
-    """Hints of one request; headers win over the body. Raises InvalidRequest for a header that is no integer."""
-    wire = (nvext and nvext.agent_hints) or WireHints()
-    priority = _header_int(headers, PRIORITY_HEADER, wire.priority)
-    strict = _header_int(headers, STRICT_PRIORITY_HEADER, wire.strict_priority)
-    if strict < 0:
-        raise invalid("nvext.agent_hints.strict_priority", "must not be negative")
-    if wire.osl is not None and wire.osl < 0:
-        raise invalid("nvext.agent_hints.osl", "must not be negative")
-    return AgentHints(
-        priority=priority,
-        strict_priority=strict,
-        latency_sensitivity=wire.latency_sensitivity,
-        osl=wire.osl,
-        speculative_prefill=bool(wire.speculative_prefill),
-    )
-
-
-def _header_int(headers: Mapping[str, str], name: str, default: int | None) -> int:
-    text = headers.get(name)
-    if text is None:
-        return default or 0
-    try:
-        return int(text)
-    except ValueError:
-        raise invalid(name, "must be an integer") from None
+    session_control: SessionControl | None = None
+    cache_control: NvextCacheControl | None = None
+    backend_instance_id: int | str | None = None
+    decode_worker_id: int | str | None = None
+    dp_rank: int | None = None
+    router_mode: RouterMode | None = None
 
 
 def response_fields(nvext: Nvext | None, headers: Mapping[str, str]) -> ResponseFields:
     """What the client wants told in `nvext` of the answer, from `nvext.extra_fields` and the header of the same meaning (names with
-    commas): worker, timing, cached_tokens, session. Other names are another server's and mean nothing here."""
+    commas): worker (and, once there was one, the number of migrations), timing, cached_tokens, session. Other names are another
+    server's and mean nothing here."""
     asked = [*((nvext and nvext.extra_fields) or ()), *headers.get(FIELDS_HEADER, "").split(",")]
     return frozenset(_FIELDS[name] for name in map(str.strip, asked) if name in _FIELDS)
 
@@ -87,6 +72,8 @@ def shown_metadata(metadata: TurnMetadata, fields: ResponseFields) -> dict[str, 
     known: dict[str, object] = {}
     if "worker" in fields and metadata.worker is not None:
         known["worker"] = metadata.worker
+    if "worker" in fields and metadata.migrations is not None:
+        known["migrations"] = metadata.migrations
     if "session" in fields and metadata.session is not None:
         known["session"] = metadata.session
     if "cached_tokens" in fields and metadata.cached_tokens is not None:

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 
 import msgspec
 
+CANONICAL_HEADER = "x-dynamo-session-id"
 _HEADERS = (
-    "x-dynamo-session-id",
+    CANONICAL_HEADER,
     "x-claude-code-agent-id",
     "x-claude-code-session-id",
     "session-id",
@@ -21,7 +22,7 @@ session of its own."""
 _PARENT_HEADERS = ("x-dynamo-parent-session-id", "x-claude-code-parent-agent-id", "x-parent-session-id")
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 _USER_ID_SESSION = re.compile(r"_session_([0-9A-Za-z-]+)$")
-_MAX_LENGTH = 256
+MAX_LENGTH = 256
 
 
 class _UserId(msgspec.Struct, frozen=True):
@@ -37,7 +38,7 @@ def session_id(headers: Mapping[str, str], *, user_id: str | None = None, prompt
     if found is None:
         trace = _TRACEPARENT.fullmatch(headers.get("traceparent", ""))
         found = trace[1] if trace else None
-    return found[:_MAX_LENGTH] if found else None
+    return found[:MAX_LENGTH] if found else None
 
 
 def parent_session_id(headers: Mapping[str, str]) -> str | None:
@@ -45,7 +46,7 @@ def parent_session_id(headers: Mapping[str, str]) -> str | None:
     for name in _PARENT_HEADERS:
         value = headers.get(name)
         if value:
-            return value[:_MAX_LENGTH]
+            return value[:MAX_LENGTH]
     if headers.get("x-claude-code-agent-id"):
         return headers.get("x-claude-code-session-id") or None
     return None

@@ -89,13 +89,15 @@ class UsageUpdate(msgspec.Struct, frozen=True, tag="usage_update"):
 
 class TurnMetadata(msgspec.Struct, frozen=True, kw_only=True, tag="turn_metadata"):
     """What the server knows about serving this turn, sent as soon as it is known; None = not known yet. Times are in
-    seconds. Surfaces show it only to clients that ask (`nvext.extra_fields`)."""
+    seconds. `worker` is told anew when another one takes over; `migrations` then says how often that has happened. Surfaces show it only
+    to clients that ask (`nvext.extra_fields`)."""
 
     worker: str | None = None
     queue_seconds: float | None = None
     ttft_seconds: float | None = None
     cached_tokens: int | None = None
     session: str | None = None
+    migrations: int | None = None
 
 
 class TokenLogprob(msgspec.Struct, frozen=True):

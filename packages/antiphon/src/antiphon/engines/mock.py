@@ -11,7 +11,7 @@ from antiphon.engines.base import Chunk, Job
 from antiphon.engines.mock_batch import BatchRunner
 from antiphon.engines.mock_faults import Crash, Fault, troubled
 from antiphon.engines.mock_script import Rule, Script, Spoken
-from antiphon.simulation.batch import Batch, BatchLimits, Request
+from antiphon.simulation.batch import SPARE_PRIORITY, Batch, BatchLimits, Request, retain
 from antiphon.simulation.clock import Clock, RealClock
 from antiphon.simulation.paged_cache import PagedCache
 from antiphon.simulation.timing import PRESETS
@@ -22,7 +22,8 @@ from antiphon_turns import Frame, SampledLogprob, TokenLogprob
 class MockOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`chunk_tokens` ids leave at a time, each after `token_delay_ms` of simulated decoding. `speed` names a preset of
     `simulation/timing.py`; with "none" nothing else takes time and every job runs at once. The prefix cache has `cache_blocks`
-    blocks of `block_tokens` tokens; with 0 nothing is cached. `kv_events`: the cache's events are kept until they are taken."""
+    blocks of `block_tokens` tokens; with 0 nothing is cached. `kv_events`: the cache's events are kept until they are taken. Where time
+    counts, nobody waits much longer than `max_wait` seconds for those of a higher priority."""
 
     chunk_tokens: int = 1
     token_delay_ms: float = 0.0
@@ -31,6 +32,7 @@ class MockOptions(msgspec.Struct, frozen=True, kw_only=True):
     block_tokens: int = 16
     fault: Fault | None = None
     kv_events: bool = False
+    max_wait: float = 60.0
 
 
 class MockEngine:
@@ -57,7 +59,7 @@ class MockEngine:
         timing = PRESETS[options.speed].times(options.fault.slowness if options.fault is not None else 1.0)
         self._batch: BatchRunner | None = None
         if not timing.is_instant:
-            limits = BatchLimits(step_tokens=timing.step_tokens, burst=options.chunk_tokens)
+            limits = BatchLimits(step_tokens=timing.step_tokens, burst=options.chunk_tokens, max_wait=options.max_wait)
             self._batch = BatchRunner(Batch(self.cache, timing, limits), self._clock)
         self._ready = False
         self._crash = Crash()
@@ -89,16 +91,17 @@ class MockEngine:
 
     async def _at_once(self, job: Job) -> AsyncGenerator[Chunk, None]:
         """Every job for itself; only delays take time."""
-        prompt = array("I", job.prompt_ids)
+        request = self._request(job, ())
+        prompt = request.prompt_ids
         # The last token is always computed: its logits are what the first answer token is sampled from.
-        pages = self.cache.open(prompt[:-1], salt=job.cache_salt, priority=job.priority)
+        pages = self.cache.open(prompt[:-1], salt=job.cache_salt, priority=SPARE_PRIORITY if job.prefill_only else job.priority)
         cached: int | None = pages.held_tokens
         room = pages.add(prompt[pages.held_tokens :]) == len(prompt) - (cached or 0)
         ids: list[int] = []
         done = 0
         self.running += 1
         try:
-            spoken = self._speak(job.prompt_ids).cut(job.max_tokens)
+            spoken = self._spoken(job)
             ids, finish, delay = spoken.ids, spoken.finish, self._delay(spoken)
             size, top, sleep = self._options.chunk_tokens, job.sampling.top_logprobs, self._clock.sleep
             queued: float | None = 0.0
@@ -115,17 +118,16 @@ class MockEngine:
             self.running -= 1
             if room:
                 pages.add(ids[:done])
+            retain(self.cache, request)
             pages.close()
 
     async def _in_batch(self, job: Job, batch: BatchRunner) -> AsyncGenerator[Chunk, None]:
         """With the others, in steps that take time."""
         self.running += 1
         try:
-            spoken = self._speak(job.prompt_ids).cut(job.max_tokens)
+            spoken = self._spoken(job)
             delay, top = self._delay(spoken), job.sampling.top_logprobs
-            prompt = array("I", job.prompt_ids)
-            request = Request(prompt_ids=prompt, output_ids=spoken.ids, priority=job.priority, salt=job.cache_salt)
-            async with aclosing(batch.run(request)) as arrivals:
+            async with aclosing(batch.run(self._request(job, spoken.ids))) as arrivals:
                 async for sampled, waited in arrivals:
                     if delay:
                         await self._clock.sleep(delay * len(sampled.ids))
@@ -135,6 +137,22 @@ class MockEngine:
                     yield Chunk(list(sampled.ids), finish, sampled.cached_tokens, logprobs, waited if first else None)
         finally:
             self.running -= 1
+
+    def _spoken(self, job: Job) -> Spoken:
+        return Spoken([], "length") if job.prefill_only else self._speak(job.prompt_ids).cut(job.max_tokens)
+
+    def _request(self, job: Job, output_ids: Sequence[int]) -> Request:
+        """A job as the simulation knows it."""
+        return Request(
+            prompt_ids=array("I", job.prompt_ids),
+            output_ids=output_ids,
+            priority=job.priority,
+            salt=job.cache_salt,
+            retain_seconds=job.retain_seconds,
+            session=job.placement.session or "",
+            session_ends=job.placement.session_ends,
+            prefill_only=job.prefill_only,
+        )
 
     def _delay(self, spoken: Spoken) -> float:
         """Seconds that each token takes beside the simulated speed."""

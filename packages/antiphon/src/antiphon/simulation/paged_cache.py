@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from antiphon.router.hashing import extend, root_of
 from antiphon.simulation.cache_events import CacheEvent, Cleared, Removed, StoredRun
+from antiphon.simulation.pins import Pins
 
 # Entries of blocks that are no candidates any more are thrown out when they are most of the heap.
 _STALE_SLACK = 1024
@@ -46,8 +47,7 @@ class PagedCache:
         self._record = record
         self._events: list[CacheEvent] = []
         self._run = StoredRun()
-        self._pin_room = int(total_blocks * pinned_share)
-        self._pinned: dict[int, float] = {}
+        self._pins = Pins(int(total_blocks * pinned_share))
         self.evicted = 0
 
     @property
@@ -65,30 +65,40 @@ class PagedCache:
         depth = self._depth(chain)
         return CachedSequence(self, salt, priority, self._held[chain[depth - 1]] if depth else None, depth)
 
-    def pin(self, token_ids: Sequence[int], seconds: float, salt: str = "") -> int:
+    def now(self) -> float:
+        """The time in seconds, as the cache sees it."""
+        return self._clock()
+
+    def pin(self, token_ids: Sequence[int], seconds: float, salt: str = "", *, owner: str = "") -> int:
         """Keeps the held blocks of a prefix from eviction for so long; the number of tokens kept. Pins never take more than their
-        share of the cache: what comes too late is not pinned."""
+        share of the cache: what comes too late is not pinned. `owner`: on whose behalf, for `unpin`."""
         now = self._clock()
-        self._pinned = {block_hash: until for block_hash, until in self._pinned.items() if until > now}
+        if self._pins.full:
+            self._pins.expire(now)
         count = 0
         for block_hash in self._chain(token_ids, salt):
             block = self._held.get(block_hash)
-            if block is None or (block_hash not in self._pinned and len(self._pinned) >= self._pin_room):
+            if block is None or not self._pins.hold(block_hash, now + seconds, owner):
                 break
-            block.pinned_until = self._pinned[block_hash] = max(block.pinned_until, now + seconds)
+            block.pinned_until = max(block.pinned_until, now + seconds)
             count += 1
         return count * self.block_tokens
 
+    def unpin(self, owner: str) -> None:
+        """Takes back what was pinned on an owner's behalf; what others have pinned too stays as long as they want it."""
+        for block_hash in self._pins.release(owner):
+            if block_hash in self._held:
+                self._held[block_hash].pinned_until = self._pins.until(block_hash)
+        self._look_at_pinned_leaves()
+
     def drop_pins(self) -> bool:
         """Pins yield to a sequence that cannot run otherwise; False when there were none."""
-        had = bool(self._pinned)
-        for block_hash in self._pinned:
+        had = bool(len(self._pins))
+        for block_hash in self._pins:
             if block_hash in self._held:
                 self._held[block_hash].pinned_until = 0.0
-        self._pinned.clear()
-        self._evictable += [entry for _, entry in self._pinned_leaves]
-        self._pinned_leaves.clear()
-        heapq.heapify(self._evictable)
+        self._pins.clear()
+        self._look_at_pinned_leaves()
         return had
 
     def clear(self) -> None:
@@ -158,6 +168,12 @@ class PagedCache:
         self._tick += 1
         block.used = self._tick
         self._offer(block)
+
+    def _look_at_pinned_leaves(self) -> None:
+        """Some of them may be candidates again; those that are not go back when a victim is looked for."""
+        self._evictable += [entry for _, entry in self._pinned_leaves]
+        self._pinned_leaves.clear()
+        heapq.heapify(self._evictable)
 
     def _say(self, event: CacheEvent) -> None:
         if self._record:

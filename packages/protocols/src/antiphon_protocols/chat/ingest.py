@@ -5,12 +5,13 @@ from collections.abc import Mapping
 import msgspec
 
 from antiphon_protocols import body as wire_body
+from antiphon_protocols.advice import read_advice
 from antiphon_protocols.body import invalid, object_schema, refuse
 from antiphon_protocols.chat import wire
 from antiphon_protocols.chat.history import read_messages
-from antiphon_protocols.nvext import Dispatch, ReasoningFields, ResponseFields, agent_hints, response_fields
+from antiphon_protocols.nvext import Dispatch, ReasoningFields, ResponseFields, response_fields
+from antiphon_protocols.retention import of_openai
 from antiphon_protocols.sampling import MAX_TOP_LOGPROBS, openai_sampling
-from antiphon_protocols.sessions import session_id
 from antiphon_protocols.thinking import openai_thinking
 from antiphon_turns.gate import ArgumentStreaming
 from antiphon_turns.request import OutputFormat, Sampling, Tool, ToolChoice, TurnRequest
@@ -46,6 +47,8 @@ def ingest(body: bytes, headers: Mapping[str, str]) -> ChatRequest:
     tools = _tools(request.tools or [])
     not_shown: list[str] = []
     messages = read_messages(request.messages, not_shown)
+    retain = of_openai(request.prompt_cache_retention)
+    advice = read_advice(request.nvext, headers, prompt_cache_key=request.prompt_cache_key, retain_seconds=retain)
     turn = TurnRequest(
         surface="chat",
         model=request.model,
@@ -59,11 +62,10 @@ def ingest(body: bytes, headers: Mapping[str, str]) -> ChatRequest:
             request.nvext,
         ),
         sampling=_sampling(request),
-        hints=agent_hints(request.nvext, headers),
         template_kwargs=request.chat_template_kwargs or {},
-        session=session_id(headers, prompt_cache_key=request.prompt_cache_key),
         stream=bool(request.stream),
         ignored=(*wire_body.unknown_fields(names, _KNOWN), *wire_body.safe_names(not_shown)),
+        **advice.fields(),
     )
     nvext = request.nvext
     return ChatRequest(

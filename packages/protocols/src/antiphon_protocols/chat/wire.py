@@ -6,6 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from antiphon_protocols.nvext import Nvext
+from antiphon_protocols.retention import PromptCacheRetention
 
 
 class TextPart(msgspec.Struct, frozen=True, tag_field="type", tag="text"):
@@ -122,6 +123,7 @@ class WireRequest(msgspec.Struct, frozen=True, kw_only=True):
     chat_template_kwargs: dict[str, Any] | None = None
     response_format: ResponseFormat | None = None
     prompt_cache_key: str | None = None
+    prompt_cache_retention: PromptCacheRetention | None = None
     n: int | None = None
     modalities: list[str] | None = None
     nvext: Nvext | None = None
@@ -142,7 +144,6 @@ ACCEPTED = frozenset(
         "metadata",
         "user",
         "service_tier",
-        "prompt_cache_retention",
         "prompt_cache_options",
         "safety_identifier",
     }

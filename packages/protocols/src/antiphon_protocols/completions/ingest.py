@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import msgspec
 
 from antiphon_protocols import body as wire_body
+from antiphon_protocols.advice import read_advice
 from antiphon_protocols.body import invalid, refuse
 from antiphon_protocols.completions import wire
-from antiphon_protocols.nvext import ResponseFields, agent_hints, response_fields
+from antiphon_protocols.nvext import ResponseFields, response_fields
 from antiphon_protocols.sampling import MAX_TOP_LOGPROBS, openai_sampling
-from antiphon_protocols.sessions import session_id
 from antiphon_turns.request import TurnRequest, UserMessage
 
 _DECODER = msgspec.json.Decoder(wire.WireRequest)
@@ -40,10 +40,9 @@ def ingest(body: bytes, headers: Mapping[str, str]) -> CompletionsRequest:
         model=request.model,
         messages=(),
         sampling=sampling,
-        hints=agent_hints(request.nvext, headers),
-        session=session_id(headers, prompt_cache_key=request.prompt_cache_key),
         stream=bool(request.stream),
         ignored=wire_body.unknown_fields(names, _KNOWN),
+        **read_advice(request.nvext, headers, prompt_cache_key=request.prompt_cache_key).fields(),
     )
     return CompletionsRequest(
         turns=tuple(_with_prompt(turn, prompt) for prompt in prompts),

@@ -1,19 +1,20 @@
 """Messages ingest: a wire body becomes a TurnRequest. Lenient in what clients are known to send, exact in what comes out."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import msgspec
 
 from antiphon_protocols import body as wire_body
+from antiphon_protocols.advice import read_advice
 from antiphon_protocols.body import invalid, refuse
 from antiphon_protocols.messages import wire
 from antiphon_protocols.messages.content import Notes
 from antiphon_protocols.messages.context import read_output, read_replay
 from antiphon_protocols.messages.history import read_messages
 from antiphon_protocols.messages.tools import read_tool_choice, read_tools
-from antiphon_protocols.nvext import BUDGET_FIELD, ResponseFields, agent_hints, response_fields
-from antiphon_protocols.sessions import session_id
+from antiphon_protocols.nvext import BUDGET_FIELD, ResponseFields, response_fields
+from antiphon_protocols.retention import CacheControl, of_marks
 from antiphon_turns.errors import UnsupportedFeature
 from antiphon_turns.gate import ArgumentStreaming
 from antiphon_turns.request import Sampling, Thinking, TurnRequest
@@ -75,11 +76,24 @@ def _turn(request: wire.WireRequest, names: tuple[str, ...], headers: Mapping[st
         thinking=_thinking(request),
         replay=replay,
         sampling=_sampling(request),
-        hints=agent_hints(request.nvext, headers),
-        session=session_id(headers, user_id=user_id),
         stream=bool(request.stream),
         ignored=(*wire_body.unknown_fields(names, _KNOWN), *not_offered, *not_edited, *wire_body.safe_names(notes.names)),
+        **read_advice(request.nvext, headers, user_id=user_id, retain_seconds=of_marks(_marks(request))).fields(),
     )
+
+
+def _marks(request: wire.WireRequest) -> Iterator[CacheControl | None]:
+    """Every mark of the request, wherever it stands."""
+    yield request.cache_control
+    for tool in request.tools or ():
+        yield tool.cache_control
+    contents: list[object] = [request.system, *(message.content for message in request.messages)]
+    while contents:
+        content = contents.pop()
+        for block in content if isinstance(content, list) else ():
+            yield getattr(block, "cache_control", None)
+            if isinstance(block, wire.ToolResultBlock):
+                contents.append(block.content)
 
 
 def _refuse_unsupported(request: wire.WireRequest) -> None:

@@ -1,15 +1,17 @@
 """The Messages request body as clients send it. Source: the Anthropic Messages API (version 2023-06-01 with the betas
-the known clients name). Fields that carry no meaning here (cache_control, citations, ...) are not declared and so skipped."""
+the known clients name). Fields that carry no meaning here (citations, ...) are not declared and so skipped."""
 
 from typing import Any, Literal
 
 import msgspec
 
 from antiphon_protocols.nvext import Nvext
+from antiphon_protocols.retention import CacheControl
 
 
 class TextBlock(msgspec.Struct, frozen=True, tag_field="type", tag="text"):
     text: str
+    cache_control: CacheControl | None = None
 
 
 class ThinkingBlock(msgspec.Struct, frozen=True, tag_field="type", tag="thinking"):
@@ -25,6 +27,7 @@ class ToolUseBlock(msgspec.Struct, frozen=True, tag_field="type", tag="tool_use"
     id: str
     name: str
     input: msgspec.Raw = msgspec.Raw(b"{}")
+    cache_control: CacheControl | None = None
 
 
 class ToolReference(msgspec.Struct, frozen=True, tag_field="type", tag="tool_reference"):
@@ -47,6 +50,7 @@ class Citations(msgspec.Struct, frozen=True):
 
 class ImageBlock(msgspec.Struct, frozen=True, tag_field="type", tag="image"):
     source: Source | None = None
+    cache_control: CacheControl | None = None
 
 
 class DocumentBlock(msgspec.Struct, frozen=True, tag_field="type", tag="document"):
@@ -54,6 +58,7 @@ class DocumentBlock(msgspec.Struct, frozen=True, tag_field="type", tag="document
     title: str | None = None
     context: str | None = None
     citations: Citations | None = None
+    cache_control: CacheControl | None = None
 
 
 class SearchResultBlock(msgspec.Struct, frozen=True, tag_field="type", tag="search_result"):
@@ -61,12 +66,14 @@ class SearchResultBlock(msgspec.Struct, frozen=True, tag_field="type", tag="sear
     title: str
     content: list[TextBlock]
     citations: Citations | None = None
+    cache_control: CacheControl | None = None
 
 
 class ToolResultBlock(msgspec.Struct, frozen=True, tag_field="type", tag="tool_result"):
     tool_use_id: str
     content: str | list[TextBlock | ImageBlock | DocumentBlock | SearchResultBlock | ToolReference] | None = None
     is_error: bool | None = None
+    cache_control: CacheControl | None = None
 
 
 class ToolAdditionBlock(msgspec.Struct, frozen=True, tag_field="type", tag="tool_addition"):
@@ -152,6 +159,7 @@ class WireTool(msgspec.Struct, frozen=True):
     strict: bool | None = None
     display_width_px: int | None = None
     display_height_px: int | None = None
+    cache_control: CacheControl | None = None
 
 
 class WireToolChoice(msgspec.Struct, frozen=True):
@@ -206,6 +214,7 @@ class WireRequest(msgspec.Struct, frozen=True, kw_only=True):
     top_k: int | None = None
     stream: bool | None = None
     metadata: Metadata | None = None
+    cache_control: CacheControl | None = None
     nvext: Nvext | None = None
     thread: dict[str, Any] | None = None
     container: Any = None
@@ -217,7 +226,7 @@ class WireRequest(msgspec.Struct, frozen=True, kw_only=True):
     context_management: ContextManagement | None = None
 
 
-ACCEPTED = frozenset({"cache_control", "betas", "service_tier", "speed"})
+ACCEPTED = frozenset({"betas", "service_tier", "speed"})
 """Known fields that change nothing here and are sent unasked."""
 
 REFUSED = ("container", "mcp_servers", "compaction", "fallbacks", "inference_geo")

@@ -114,11 +114,10 @@ def ingest(
         thinking=openai_thinking(request.reasoning.effort if request.reasoning else None, {}, request.nvext),
         replay=_replay(request.reasoning),
         sampling=_sampling(call),
-        hints=call.hints,
         template_kwargs=request.chat_template_kwargs or {},
-        session=call.session,
         stream=call.stream,
         ignored=(*call.ignored, *wire_body.safe_names([*box.ignored, *reader.ignored, *_no_effect(request)])),
+        **call.advice.fields(),
     )
     nvext = request.nvext
     return ResponsesRequest(

@@ -6,12 +6,12 @@ import msgspec
 
 from antiphon_protocols import body as wire_body
 from antiphon_protocols import sse
+from antiphon_protocols.advice import Advice, read_advice
 from antiphon_protocols.body import invalid, refuse
-from antiphon_protocols.nvext import ResponseFields, agent_hints, response_fields
+from antiphon_protocols.nvext import ResponseFields, response_fields
 from antiphon_protocols.responses import wire
 from antiphon_protocols.responses.labels import labelled
-from antiphon_protocols.sessions import session_id
-from antiphon_turns.hints import AgentHints
+from antiphon_protocols.retention import of_openai
 
 _DECODER = msgspec.json.Decoder(wire.WireRequest)
 _HEAD = msgspec.json.Decoder(wire.ItemHead)
@@ -38,8 +38,7 @@ class ResponsesCall(msgspec.Struct, frozen=True, kw_only=True):
     is_codex: bool = False
     previous_response_id: str | None = None
     include: frozenset[str] = frozenset()
-    session: str | None = None
-    hints: AgentHints = AgentHints()
+    advice: Advice = Advice()
     fields: ResponseFields = frozenset()
     ignored: tuple[str, ...] = ()
 
@@ -75,8 +74,12 @@ def _read(body: bytes, headers: Mapping[str, str], tag: str) -> ResponsesCall:
         is_codex=_is_codex(headers),
         previous_response_id=request.previous_response_id or None,
         include=frozenset(request.include or ()),
-        session=session_id(headers, prompt_cache_key=request.prompt_cache_key),
-        hints=agent_hints(request.nvext, headers),
+        advice=read_advice(
+            request.nvext,
+            headers,
+            prompt_cache_key=request.prompt_cache_key,
+            retain_seconds=of_openai(request.prompt_cache_retention),
+        ),
         fields=response_fields(request.nvext, headers),
         ignored=wire_body.unknown_fields(names, _KNOWN),
     )

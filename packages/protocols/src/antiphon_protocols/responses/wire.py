@@ -6,6 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from antiphon_protocols.nvext import Nvext
+from antiphon_protocols.retention import PromptCacheRetention
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -187,6 +188,7 @@ class WireRequest(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, str] | None = None
     previous_response_id: str | None = None
     prompt_cache_key: str | None = None
+    prompt_cache_retention: PromptCacheRetention | None = None
     safety_identifier: str | None = None
     user: str | None = None
     chat_template_kwargs: dict[str, Any] | None = None
@@ -205,7 +207,6 @@ ACCEPTED = frozenset(
         "client_metadata",
         "image",
         "prompt_cache_options",
-        "prompt_cache_retention",
         "service_tier",
         "stream_id",
         "stream_options",
