@@ -54,6 +54,16 @@ class EngineSettings(Struct, frozen=True, kw_only=True):
         int | None,
         Meta(description="CPU threads of the embedded engine. Default: all cores for prompts, one fewer to decode.", ge=1, extra=MODEL),
     ] = None
+    slots: Annotated[
+        int | None,
+        Meta(
+            description="Sessions the embedded engine holds and serves at once. Default: up to 4, in a sixteenth of the memory.",
+            ge=1,
+            le=64,
+            extra=MODEL,
+        ),
+    ] = None
+    block_size: Annotated[int, Meta(description="Tokens of a block in the embedded engine's KV events.", ge=1, extra=MODEL)] = 16
 
     tool_call_parser: Annotated[
         str | None,
