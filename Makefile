@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden replay replay-all soak-prompt bench-parsers bench-prefix bench-speculation bench-dispatch bench-prompt fuzz mutate forced-calls clean
+.PHONY: help install serve test lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden replay replay-all soak-prompt bench-parsers bench-prefix bench-speculation bench-router-cpu bench-dispatch bench-prompt fuzz mutate forced-calls clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -127,6 +127,10 @@ bench-prefix: ## what a varying first line costs, on the simulated engine (52K t
 bench-speculation: ## the next turn's first token with and without speculative prefill, on the simulated engine (52K tokens)
 	@scripts/install.sh all
 	@$(BIN)/python -m bench.speculation $(ARGS)
+
+bench-router-cpu: ## what one routing decision costs: 52K tokens, block 16, 8 to 1,024 workers
+	@scripts/install.sh all
+	@$(BIN)/python -m bench.router_cpu $(ARGS)
 
 fuzz: ## coverage-guided fuzzing of the parsers (FUZZ_SECONDS=600 by default)
 	@scripts/install.sh all

@@ -29,13 +29,17 @@ HEAD = """# Why did the cache miss?
 Made by `make docs` from `antiphon.explain`; a test keeps it current.
 
 An engine keeps what it has computed of a prompt, and a prompt that begins with the same tokens gets that part for nothing. The server
-remembers the last prompt of each conversation with what was sampled behind it, and compares. What it finds is told in these places:
+remembers the ids of all it sent for a key, sampled ones included, and the last request of each conversation, within `--compared-bytes`,
+and compares. What it finds is told in these places:
 
-* the header `x-antiphon-cache` of each answer: `prompt=` tokens, `expected=` tokens that were sent before, `lost=` tokens that the
-  session's previous prompt and its output had and this prompt does not begin with, and `cause=` names with their places. No text.
+* the header `x-antiphon-cache` of each answer: `prompt=` tokens, `expected=` tokens with which something began that was sent before for
+  the same key, in whichever session; `lost=` tokens that the session's previous prompt and its output had and this prompt does not
+  begin with, and `cause=` names with their places. No text. A prompt all of which was sent before, such as a request sent again, has
+  lost nothing.
 * the log, one line for each request with a cause;
 * `/metrics`: `antiphon_cache_expected_tokens_total` against `antiphon_cache_hit_tokens_total`, `antiphon_replay_lost_tokens_total`, and
-  `antiphon_cache_miss_causes_total` by cause. `--no-enable-metrics` switches the route off;
+  `antiphon_cache_miss_causes_total` by cause; what the server holds for all this, in `antiphon_memory_bytes{what="compared"}`.
+  `--no-enable-metrics` switches the route off;
 * `antiphon explain`, a table of the latest requests with the cause of each; `--request ID` shows all of one: every cause with the line of
   either side, what to do, and what the prompt is made of;
 * `GET /antiphon/explain?session=&request_id=&limit=`, the same as JSON.

@@ -114,3 +114,19 @@ def test_every_cut_session_has_its_outcome_and_every_line_a_session() -> None:
             used.add(fitting(table, ("honest", *session[1:])))
     assert [table[line] for line in range(len(table)) if line not in used] == []
     assert {outcome for line in table for outcome in line[3].split(",")} <= OUTCOMES | {"honest"}
+
+
+@pytest.mark.parametrize("cut", [cut for cut in CUTS if cut not in ("second", "nothing", "always")])
+@pytest.mark.parametrize("tool", ["bash", "Bash", "exec", "exec_command"])
+def test_a_cut_call_is_made_again_also_where_no_word_of_it_came_back(tool: str, cut: str) -> None:
+    rules = [json.loads(line) for line in (AGENTS / "cut_calls.jsonl").read_text(encoding="utf-8").splitlines()]
+
+    def spoken(prompt: str) -> dict[str, str]:
+        return next(rule for rule in rules if re.search(rule["when"], prompt, re.DOTALL))
+
+    asked = f'{{"name": "{tool}"}}<|im_end|>\n<|im_start|>user\n<<cmd>>date<<end>> ((cut:{cut}))<|im_end|>\n<|im_start|>assistant\n'
+    refused = "<tool_call>\n</tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\nMissing key</tool_response><|im_end|>\n"
+    assert spoken(asked)["finish"] == "length"
+    again = spoken(f"{asked}{refused}<|im_start|>assistant\n")
+    assert again.get("finish", "stop") == "stop"
+    assert "make it again" in again["say"]

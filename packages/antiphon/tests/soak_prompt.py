@@ -18,13 +18,11 @@ from packages.antiphon.tests.replay_clients import CLIENTS
 from packages.antiphon.tests.replay_world import TOOLS, Frontend, family_model, sampled, some_turn
 
 from antiphon import seals
-from antiphon.explain.sent import SentPrompts
 from antiphon.pipeline import PipelineOptions
 from antiphon.prompts import PromptOptions
 from antiphon.stabilize import ANTHROPIC_PREAMBLE
 from antiphon_tokenizers.runcache import RunCache
 
-BLOCKS = 4096
 MEMO_IDS = 200_000
 SAMPLES = 40
 LIMIT = 1 << 20
@@ -79,7 +77,6 @@ def main() -> None:
     every = max((total - chosen.warm) // SAMPLES, chosen.turns)
     with Frontend(model, options=options) as frontend:
         watch, ledger = frontend.pipeline.watch, frontend.pipeline.ledger
-        watch.sent = SentPrompts(chosen.cache_bytes, max_blocks=BLOCKS)
         for number, name in zip(range(chosen.sessions), cycle(CLIENTS), strict=False):
             play_session(frontend, name, random.Random(number), chosen.turns, tenant=f"t{number % 7}")
             done = (number + 1) * chosen.turns

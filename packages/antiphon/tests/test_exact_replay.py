@@ -273,3 +273,25 @@ def test_an_edited_segment_is_the_clients_and_the_rest_stays_sampled(family: str
         assert ids[: len(prompt)] == prompt
         if place and not isinstance(told[place - 1], CallSegment) and not isinstance(edited, CallSegment):
             assert ids[len(prompt) : len(prompt) + before] == list(record.ids[:before])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_edited_reasoning_leaves_the_rest_of_a_joined_turn_where_it_was(family: str, vocabulary: str) -> None:
+    """On Chat, whose turns come back joined: every other segment stands where the model said it, as if nothing had been joined."""
+    simulation = Simulation(family, vocabulary)
+    edited = ReasoningSegment("qzedited")
+    seen = 0
+    for number in range(30):
+        question, prompt, record, _ = simulation.sample(number)
+        shown = stamped(record)
+        reasoning = [s for s in shown if isinstance(s, ReasoningSegment)]
+        if not reasoning:
+            continue
+        seen += len(reasoning) > 1
+        message = AssistantMessage(tuple(edited if isinstance(s, ReasoningSegment) else s for s in joined(shown)))
+        ids, rendered = simulation.prompt(question, message, *answers(message), surface="chat", record=record)
+        apart = AssistantMessage(tuple(edited if s is reasoning[0] else s for s in shown if s is reasoning[0] or s not in reasoning))
+        plain = simulation.prompt(question, apart, *answers(apart))[1].text
+        assert "".join(rendered.text.split()) == "".join(plain.split()), number
+        assert ids[: len(prompt)] == prompt
+    assert seen > 3

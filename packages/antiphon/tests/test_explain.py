@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from antiphon.explain.causes import SENTENCES, Cause, causes
-from antiphon.explain.explanation import MAX_CAUSES, MAX_DETAIL, Explanation, explain, trimmed
-from antiphon.explain.sent import BLOCK_TOKENS, Line, Sent, SentPrompts, common_prefix
+from antiphon.explain.explanation import MAX_CAUSES, MAX_DETAIL, Explanation, explain, heard, trimmed
+from antiphon.explain.sent import Line, Sent, SentPrompts, common_prefix
 from antiphon_turns import (
     AssistantMessage,
     CallSegment,
@@ -89,7 +89,9 @@ def test_cause_and_place(request_now: TurnRequest, expected: list[tuple[str, str
     [
         ((HISTORY[0], UserMessage("Summary.")), ["client_compaction"]),
         ((HISTORY[0], HISTORY[1], UserMessage("Summary.")), ["client_compaction"]),
-        ((SystemMessage("New."), UserMessage("Summary.")), ["client_compaction"]),
+        ((SystemMessage("New."), UserMessage("Summary.")), ["system_edited", "client_compaction"]),
+        ((HISTORY[0], UserMessage("What is here?\nTell us."), *told(*REPLY)[2:]), ["history_edited"]),
+        ((HISTORY[0], UserMessage("What is there?"), AssistantMessage(REPLY[:1])), ["client_compaction"]),
         ((HISTORY[0], *told(*REPLY)[1:-1], UserMessage("Once more.")), ["history_edited"]),
         ((SystemMessage("New."), *told(*REPLY)[1:]), ["system_edited"]),
         (told(*REPLY), []),
@@ -135,13 +137,15 @@ def test_numbers_of_a_session_that_grows() -> None:
     add(prompts, line(), first)
     ids = numbers(1100)
     expectation = prompts.expect(line(), ids)
-    assert (expectation.session, expectation.tenant, expectation.tokens) == (1050, 1024, 1050)
+    assert (expectation.session, expectation.tenant, expectation.tokens) == (1050, 1050, 1050)
     now = structs.replace(sent(ask(*told(*REPLY))), ids=ids, worker="w1")
-    assert explain(now, expectation, cached_tokens=1040).causes == ()
-    lost = explain(now, expectation, cached_tokens=256)
-    assert [cause.code for cause in lost.causes] == ["evicted"]
-    elsewhere = structs.replace(expectation, previous=structs.replace(first, worker="w0"))
-    assert [cause.code for cause in explain(now, elsewhere, cached_tokens=0).causes] == ["worker_changed"]
+    foreseen = explain(now, expectation)
+    assert heard(foreseen, first, now, 1040).causes == ()
+    assert [cause.code for cause in heard(foreseen, first, now, 256).causes] == ["evicted"]
+    elsewhere = structs.replace(first, worker="w0")
+    assert [cause.code for cause in heard(foreseen, elsewhere, now, 0).causes] == ["worker_changed"]
+    more = heard(foreseen, first, now, 1090)
+    assert (more.expected_tokens, more.cached_tokens, more.causes) == (1090, 1090, ())
 
 
 def test_prompts_that_part_in_silence() -> None:
@@ -164,9 +168,39 @@ def test_prompts_that_part_in_silence() -> None:
 def test_other_tenants_and_sessions() -> None:
     prompts = SentPrompts(1 << 20)
     add(prompts, line(), structs.replace(BEFORE, ids=numbers(600)))
-    assert prompts.expect(line("other"), numbers(700)).tokens == 2 * BLOCK_TOKENS
+    assert prompts.expect(line("other"), numbers(700)).tokens == 600
     assert prompts.expect(line(tenant="u"), numbers(700)).tokens == 0
     assert prompts.expect(line(), [9, *numbers(699)]).tokens == 0
+
+
+def test_a_request_sent_again_misses_nothing() -> None:
+    prompts = SentPrompts(1 << 20)
+    first = structs.replace(sent(ask(*HISTORY), reply=REPLY), ids=numbers(100), output_ids=[100, 101])
+    add(prompts, line(), first)
+    found = explain(first, prompts.expect(line(), first.ids))
+    assert (found.expected_tokens, found.shared_tokens, found.lost_tokens, found.causes) == (100, 100, 0, ())
+    # Taken back to it from a later place, whose prompt wrote the end of the first one differently.
+    add(prompts, line(), structs.replace(first, ids=[*numbers(98), 7, 7, 7, 7], request=ask(*told(*REPLY))))
+    found = explain(first, prompts.expect(line(), first.ids))
+    assert (found.expected_tokens, found.shared_tokens, found.lost_tokens, found.causes) == (100, 98, 0, ())
+
+
+def test_everything_the_tenant_sent_counts() -> None:
+    """Not only the newest prompt of the session, and to the token."""
+    prompts = SentPrompts(1 << 20)
+    add(prompts, line(), structs.replace(BEFORE, ids=numbers(195), output_ids=numbers(10, start=1000)))
+    add(prompts, line(), structs.replace(BEFORE, ids=[*numbers(40), *numbers(300, start=5000)]))
+    found = prompts.expect(line(), [*numbers(195), 1000, 1001, 3])
+    assert (found.session, found.tenant, found.tokens) == (40, 197, 197)
+
+
+def test_a_prompt_counts_once_it_was_read() -> None:
+    """A turn that runs beside another one with the same head."""
+    prompts = SentPrompts(1 << 20)
+    ids = numbers(600)
+    prompts.read(line(), ids, prompts.expect(line(), ids))
+    assert prompts.expect(line("other"), numbers(700)).tokens == 600
+    assert prompts.expect(line(), ids).previous is None
 
 
 def test_a_conversation_that_begins_anew_follows_the_session() -> None:
@@ -174,12 +208,13 @@ def test_a_conversation_that_begins_anew_follows_the_session() -> None:
     first = structs.replace(BEFORE, request=structs.replace(BEFORE.request, session="x"), ids=numbers(600))
     add(prompts, line("before compaction", session="x"), first)
     found = prompts.expect(line("after compaction", session="x"), numbers(300))
-    assert found.previous is not None and found.session == 300
+    assert found.previous is not None and (found.session, found.anew) == (300, True)
+    assert not prompts.expect(line("before compaction", session="x"), numbers(300)).anew
     assert prompts.expect(line("after compaction", session="y"), numbers(300)).previous is None
 
 
 def test_memory_is_bounded() -> None:
-    prompts = SentPrompts(100_000, max_blocks=10)
+    prompts = SentPrompts(100_000)
     for number in range(200):
         add(prompts, line(f"s{number}"), structs.replace(BEFORE, ids=numbers(1000, start=number)))
     assert prompts.bytes <= 100_000
@@ -187,6 +222,7 @@ def test_memory_is_bounded() -> None:
     assert prompts.expect(line("s199"), numbers(1000, start=199)).session == 1000
     add(prompts, line("huge"), structs.replace(BEFORE, ids=numbers(100_000)))
     assert prompts.expect(line("huge"), numbers(10)).previous is None
+    assert prompts.bytes <= 100_000
 
 
 def test_what_is_kept_of_an_explanation_is_bounded() -> None:

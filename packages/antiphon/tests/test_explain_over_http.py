@@ -54,10 +54,6 @@ CHANGES = {
     "tools_changed": (lambda body: {"tools": TOOLS[:1]}, [("tools_changed", "head")]),
     "tool_order": (lambda body: {"tools": TOOLS[::-1]}, [("tool_order", "head")]),
     "history_edited": (lambda body: {"messages": edited(body)}, [("history_edited", "message 1 line 2")]),
-    "effort_changed": (
-        lambda body: {"thinking": {"type": "disabled"}, "messages": body["messages"][:1]},
-        [("effort_changed", "head")],
-    ),
     "two at once": (
         lambda body: {"system": SYSTEM.format(30), "tools": TOOLS[::-1]},
         [("tool_order", "head"), ("date_line", "message 0 line 2")],
@@ -81,6 +77,52 @@ def test_what_a_client_changed_is_named(serve_mock, name):
     assert (row["lost_tokens"] > 0) == bool(expected)
     assert f"cause={expected[0][0]}" in again.headers["x-antiphon-cache"] if expected else "cause" not in again.headers["x-antiphon-cache"]
     assert all(cause["sentence"] and cause["advice"] for cause in row["causes"])
+
+
+def test_a_thinking_mode_that_changed_is_named(serve_mock):
+    server = serve_mock(SAY)
+    ask(server, **first(thinking={"type": "disabled"}))
+    ask(server, **first())
+    assert [(cause["code"], cause["place"]) for cause in told(server)[-1]["causes"]] == [("effort_changed", "head")]
+
+
+def test_a_request_sent_again_misses_nothing(serve_mock):
+    server = serve_mock(SAY)
+    body = first(system=SYSTEM * 20)
+    answer = ask(server, **body)
+    ask(server, **then(answer, body))
+    again = ask(server, **body)
+    row = told(server)[-1]
+    assert (row["causes"], row["lost_tokens"]) == ([], 0)
+    assert row["expected_tokens"] == row["prompt_tokens"] >= row["cached_tokens"] > row["prompt_tokens"] - 64
+    assert "cause" not in again.headers["x-antiphon-cache"]
+
+
+def test_a_request_beside_the_conversation_misses_nothing(serve_mock):
+    """A title, say: its own system text, no tools, the same session."""
+    server = serve_mock(SAY)
+    headers = {"x-session-id": "s1"}
+    ask(server, headers=headers, **first())
+    messages = [{"role": "user", "content": "What was said?"}]
+    for _ in range(2):
+        ask(server, headers=headers, **first(system="Write a title.", tools=[], messages=messages))
+    ask(server, headers=headers, **first(system=SYSTEM.format(30), messages=[{"role": "user", "content": "Summary: hello was said."}]))
+    *beside, anew = told(server)[-3:]
+    assert [(row["causes"], row["lost_tokens"]) for row in beside] == [([], 0)] * 2
+    # The conversation itself is still known.
+    assert [cause["code"] for cause in anew["causes"]] == ["date_line", "client_compaction"]
+
+
+def test_more_than_the_newest_prompt_of_a_session_is_expected(serve_mock):
+    """One session's two lines, and another session of the tenant."""
+    server = serve_mock(SAY)
+    line = first(system=SYSTEM * 20)
+    answer = ask(server, headers={"x-session-id": "s1"}, **line)
+    ask(server, headers={"x-session-id": "s1"}, **first(system="Write a title."))
+    for session in ("s1", "s2"):
+        ask(server, headers={"x-session-id": session}, **then(answer, line, messages=line["messages"] + line["messages"]))
+        row = told(server, session=session)[-1]
+        assert row["expected_tokens"] >= row["cached_tokens"] > 300
 
 
 @pytest.mark.parametrize("strip", [True, False])
@@ -120,6 +162,41 @@ def test_arguments_in_another_spelling_cost_only_without_record(serve_mock, reco
     ask(server, path="/v1/chat/completions", messages=messages, tools=tools)
     row = told(server)[-1]
     assert [(cause["code"], cause["place"]) for cause in row["causes"]] == ([] if recorded else [("arguments_respelled", "message 1.0")])
+
+
+ACT = [{"when": "tool_response", "say": "Hm.\n</think>\n\nDone."}, {"when": "", "say": f"Hm.\n</think>\n\nI look.\n\n{CALL}"}]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda blocks: blocks, []),
+        (lambda blocks: blocks[1:], [("reasoning_dropped", "message 2")]),
+        (lambda blocks: [{**blocks[0], "thinking": "Hm?", "signature": ""}, *blocks[1:]], [("history_edited", "message 2")]),
+        (lambda blocks: [blocks[0], blocks[2], blocks[1]], [("turn_rewritten", "message 2")]),
+        (lambda blocks: [blocks[0], {"type": "text", "text": "I look?"}, blocks[2]], [("history_edited", "message 2.0 line 1")]),
+        (lambda blocks: [blocks[2], blocks[1]], [("reasoning_dropped", "message 2"), ("turn_rewritten", "message 2")]),
+    ],
+    ids=["nothing", "reasoning", "other reasoning", "order", "text", "two at once"],
+)
+def test_a_turn_that_comes_back_otherwise_without_record(serve_mock, change, expected):
+    server = serve_mock(ACT, tool_call_parser="hermes")
+    body = first()
+    blocks = ask(server, **body).json()["content"]
+    server.pipeline.ledger.__init__(0)
+    server.pipeline.seals = None
+    result = [{"type": "tool_result", "tool_use_id": blocks[-1]["id"], "content": "a.txt"}]
+    messages = [*body["messages"], {"role": "assistant", "content": change(blocks)}, {"role": "user", "content": result}]
+    ask(server, **{**body, "messages": messages})
+    assert [(cause["code"], cause["place"]) for cause in told(server)[-1]["causes"]] == expected
+
+
+def test_a_policy_that_leaves_reasoning_out_is_named(serve_mock):
+    server = serve_mock(SAY, replay="after_last_user")
+    body = first()
+    answer = ask(server, **body)
+    ask(server, **then(answer, body))
+    assert [(cause["code"], cause["place"]) for cause in told(server)[-1]["causes"]] == [("replay_policy", "message 2")]
 
 
 def test_an_engine_that_held_nothing_is_named(serve_mock):

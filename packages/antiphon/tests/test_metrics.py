@@ -109,6 +109,17 @@ def test_memories_are_told_in_bytes_and_entries(server):
         assert value(found, "memory_bytes", what=what) > value(before, "memory_bytes", what=what) or what == "runs"
         assert value(found, "memory_entries", what=what) > 0
     assert value(found, "memory_entries", what="ledger") == 1
+    assert 0 == value(found, "memory_hits_total", what="ledger") < value(found, "memory_misses_total", what="runs")
+
+
+def test_look_ups_in_memories_are_counted(server):
+    answer, body = ask(server)
+    before = samples(server)
+    go_on(server, body, answer)
+    go_on(server, body, answer, system="New.")
+    found = samples(server)
+    for what, hits in (("ledger", 2), ("runs", 1)):
+        assert value(found, "memory_hits_total", what=what) >= value(before, "memory_hits_total", what=what) + hits
 
 
 def test_turns_of_every_surface_are_counted(server):

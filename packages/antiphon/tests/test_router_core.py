@@ -1,6 +1,5 @@
 """The router's pure parts: hashes, index, events, cost, queue, affinity."""
 
-import random
 from collections import Counter
 from typing import Any
 
@@ -10,13 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.router.affinity import home_of
-from antiphon.router.cost import CostWeights, Load, Overlap, cost, decide
+from antiphon.router.ask import WorkerInfo
+from antiphon.router.cost import CostWeights, Overlap, credit
 from antiphon.router.feed import WorkerFeed
 from antiphon.router.hashing import HashChains, extend, root_of
 from antiphon.router.index import PrefixIndex
 from antiphon.router.kv_events import AllCleared, BlockRemoved, BlockStored, read_batch
+from antiphon.router.policy import cheapest
 from antiphon.router.predicted import PredictedIndex
 from antiphon.router.queue import Waiting, WaitingQueue
+from antiphon.router.targets import Target
 
 BLOCK = 4
 
@@ -100,8 +102,47 @@ def test_predictions_expire() -> None:
     assert index.depths(hashes) == {"a": 10, "b": 4}
     now[0] = 6
     assert index.depths(hashes) == {"b": 4}
+    index.store("b", hashes)
     index.clear("b")
     assert index.depths(hashes) == {}
+    index.store("b", hashes[:2])
+    assert index.depths(hashes) == {"b": 2}
+
+
+PROMPTS = st.lists(st.integers(0, 2), min_size=1, max_size=12)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abc"), PROMPTS, st.sampled_from([1.0, 5.0]), st.integers(0, 2)), max_size=14), PROMPTS)
+def test_predictions_are_those_of_a_plain_list(stores: list[tuple[str, list[int], float, int]], prompt: list[int]) -> None:
+    now = [0.0]
+    index = PredictedIndex(9, clock=lambda: now[0], max_blocks=1000)
+    plain: list[tuple[str, list[int], float]] = []
+    for worker, tokens, seconds, later in stores:
+        now[0] += later
+        index.store(worker, extend(tokens, 0, 1), seconds=seconds)
+        plain.append((worker, tokens, now[0] + seconds))
+    expected: dict[str, int] = {}
+    for worker, tokens, until in plain:
+        same = next((n for n, (one, other) in enumerate(zip(tokens, prompt, strict=False)) if one != other), min(len(tokens), len(prompt)))
+        if until > now[0] and same:
+            expected[worker] = max(same, expected.get(worker, 0))
+    assert index.depths(extend(prompt, 0, 1)) == expected
+
+
+def test_predictions_are_bounded() -> None:
+    now = [0.0]
+    index = PredictedIndex(100, clock=lambda: now[0], max_blocks=400)
+    for start in range(0, 4000, 40):
+        now[0] += 1
+        index.store(f"w{start % 3}", chain(ids(40, start=start)))
+        assert len(index) <= 400
+    last = chain(ids(40, start=3960))
+    assert index.depths(last) == {"w0": 10}
+    now[0] += 1000
+    for start in range(0, 4000, 40):
+        index.store("x", chain(ids(40, start=9000 + start)))
+    assert index.depths(last) == {}
 
 
 # -- events ----------------------------------------------------------------------------------------------------------
@@ -240,28 +281,50 @@ def test_host_copies_count_apart() -> None:
 # -- cost, queue, affinity -------------------------------------------------------------------------------------------
 
 
-def test_the_formula() -> None:
-    load, overlap = Load(prefill_blocks=10, decode_blocks=3), Overlap(device=20, host=8, disk=4)
-    assert cost(50, load, overlap, CostWeights(prefill_scale=2)) == 2 * (10 + 50 - 20 - 6 - 1) + 3 + 50
-    assert cost(5, Load(), Overlap(device=50), CostWeights()) == 5
+def targets_of(*loads: tuple[int, float]) -> list[Target]:
+    """Targets w0, w1, ... with tokens to compute and to decode."""
+    info = WorkerInfo(name="any")
+    return [Target(name=f"w{n}", info=info, rank=0, full_at=0, prefill=loads[n][0], decode=loads[n][1]) for n in range(len(loads))]
+
+
+def choose(targets: list[Target], prompt: int, credits: dict[str, float], *, scale: float = 1.0, home: str | None = None) -> str:
+    return cheapest(targets, prompt, credits, prefill_scale=scale, home=home, bonus=8).name
+
+
+def test_cached_blocks_are_worth_what_their_place_says() -> None:
+    assert credit(Overlap(device=20, host=8, disk=4), CostWeights()) == 20 + 6 + 1
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(0, 60)), min_size=1, max_size=8),
+    st.integers(1, 50),
+    st.sampled_from([0.5, 1.0, 2.0]),
+)
+def test_the_chosen_one_costs_least_by_the_formula(workers: list[tuple[int, int, int]], prompt: int, scale: float) -> None:
+    costs = {
+        f"w{n}": scale * max(prefill + prompt - cached, 0) + decode + prompt - (8 if n == 1 else 0)
+        for n, (prefill, decode, cached) in enumerate(workers)
+    }
+    credits = {f"w{n}": float(cached) for n, (_, _, cached) in enumerate(workers)}
+    chosen = choose(targets_of(*((prefill, decode) for prefill, decode, _ in workers)), prompt, credits, scale=scale, home="w1")
+    assert costs[chosen] == min(costs.values())
 
 
 def test_cache_load_and_home_weigh_against_each_other() -> None:
-    overlaps = {"a": Overlap(device=90)}
-    assert decide(["a", "b"], 100, loads={}, overlaps=overlaps, weights=CostWeights()).worker == "a"
-    busy = {"a": Load(prefill_blocks=100)}
-    assert decide(["a", "b"], 100, loads=busy, overlaps=overlaps, weights=CostWeights()).worker == "b"
-    assert decide(["a", "b"], 100, loads={}, overlaps={}, weights=CostWeights(), home="b").worker == "b"
-    assert decide(["a", "b"], 100, loads={"b": Load(decode_blocks=9)}, overlaps={}, weights=CostWeights(), home="b").worker == "a"
+    idle = targets_of((0, 0), (0, 0))
+    assert choose(idle, 100, {"w0": 90}) == "w0"
+    assert choose(targets_of((100, 0), (0, 0)), 100, {"w0": 90}) == "w1"
+    assert choose(idle, 100, {}, home="w1") == "w1"
+    assert choose(targets_of((0, 0), (0, 9)), 100, {}, home="w1") == "w0"
 
 
 def test_ties_go_round() -> None:
-    loads, chosen = {}, []
+    targets, chosen = targets_of(*[(0, 0.0)] * 4), []
     for turn in range(1, 9):
-        found = decide(["a", "b", "c", "d"], 10, loads=loads, overlaps={}, weights=CostWeights()).worker
-        loads[found] = Load(last_chosen=turn)
+        found = choose(targets, 10, {})
+        next(target for target in targets if target.name == found).last_chosen = turn
         chosen.append(found)
-    assert chosen == ["a", "b", "c", "d"] * 2
+    assert chosen == ["w0", "w1", "w2", "w3"] * 2
 
 
 def test_sessions_move_only_with_their_worker() -> None:
@@ -304,24 +367,3 @@ def test_a_full_queue_says_so() -> None:
     assert queue.remove("a") and not queue.remove("a") and len(queue) == 1
     assert queue.push(Waiting(key="c", arrival=2))
     assert [queue.pop(3).key, queue.pop(3).key] == ["b", "c"]  # type: ignore[union-attr]
-
-
-def test_a_fleet_with_shared_prefixes_finds_them() -> None:
-    """Routing by cost keeps each conversation where its prefix lies; the hits are nearly all there are."""
-    dice = random.Random(5)
-    index, loads, hits, possible = PrefixIndex(), {}, 0, 0
-    workers = [f"w{n}" for n in range(8)]
-    histories = {n: ids(400, start=1000 * (n % 3)) for n in range(40)}
-    known: set[int] = set()
-    for turn in range(400):
-        number = dice.randrange(40)
-        histories[number] = histories[number] + [dice.randrange(10_000) for _ in range(40)]
-        hashes = chain(histories[number])
-        overlaps = {worker: Overlap(device=depth) for worker, depth in index.depths(hashes).items()}
-        found = decide(workers, len(hashes), loads=loads, overlaps=overlaps, weights=CostWeights(), home=home_of(str(number), workers))
-        loads[found.worker] = Load(last_chosen=turn)
-        hits += found.overlap_blocks
-        possible += sum(1 for block in hashes if block in known)
-        index.store(found.worker, hashes)
-        known.update(hashes)
-    assert hits > 0.9 * possible

@@ -8,7 +8,8 @@ from hashlib import blake2b
 
 import msgspec
 
-from antiphon.explain.explanation import Explanation, explain, trimmed
+from antiphon.explain.causes import goes_on
+from antiphon.explain.explanation import Explanation, explain, heard, trimmed
 from antiphon.explain.sent import Expectation, Line, Sent, SentPrompts
 from antiphon.model import Model
 from antiphon.prompts import conversation_key
@@ -35,7 +36,6 @@ class Foresight(msgspec.Struct, frozen=True, kw_only=True):
     line: Line
     sent: Sent
     expectation: Expectation
-    restored: frozenset[int]
     explanation: Explanation
 
 
@@ -59,10 +59,15 @@ class CacheWatch:
         line = line_of(request, tenant)
         packed = array("I", ids)
         expectation = self.sent.expect(line, packed)
+        if expectation.anew and expectation.previous is not None and not goes_on(expectation.previous.request, request):
+            expectation = msgspec.structs.replace(expectation, session=0, previous=None, beside=True)
         sent = Sent(request=request, model=self._model, ids=packed, worker=self._worker)
-        exact = frozenset(restored)
-        found = explain(sent, expectation, restored=exact)
-        return Foresight(line=line, sent=sent, expectation=expectation, restored=exact, explanation=found)
+        found = explain(sent, expectation, restored=frozenset(restored))
+        return Foresight(line=line, sent=sent, expectation=expectation, explanation=found)
+
+    def read(self, foresight: Foresight) -> None:
+        """The engine has read the prompt, and what begins like it may find it cached, however long its turn takes."""
+        self.sent.read(foresight.line, foresight.sent.ids, foresight.expectation)
 
     def keep(
         self,
@@ -78,7 +83,9 @@ class CacheWatch:
         told."""
         worker = worker or foresight.sent.worker
         sent = msgspec.structs.replace(foresight.sent, output_ids=output_ids, reply=tuple(reply), request_id=request_id, worker=worker)
-        found = explain(sent, foresight.expectation, restored=foresight.restored, cached_tokens=cached_tokens)
+        found = foresight.explanation
+        if cached_tokens is not None:
+            found = heard(found, foresight.expectation.previous, sent, cached_tokens)
         self.sent.add(foresight.line, sent, foresight.expectation)
         request = sent.request
         self.recent.append(

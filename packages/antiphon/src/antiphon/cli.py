@@ -15,6 +15,7 @@ from antiphon import __version__
 from antiphon.config import Settings, flag_of, is_file_only, read_config_file
 from antiphon.explain_cli import explain_command
 from antiphon.launch_cli import LaunchCommand, launch_command
+from antiphon.load_cli import bench_command
 from antiphon_turns.errors import ConfigError
 
 # Tables cut the names of long switches short on narrower terminals; a name that cannot be read cannot be typed.
@@ -206,6 +207,7 @@ serve.__signature__ = inspect.Signature(_parameters)  # type: ignore[attr-define
 serve.__annotations__ = {parameter.name: parameter.annotation for parameter in _parameters}
 app.command()(serve)
 app.command("explain")(explain_command)
+app.command("bench")(bench_command)
 app.command(
     "launch",
     cls=LaunchCommand,

@@ -26,7 +26,7 @@ from antiphon.cache_watch import CacheWatch, Foresight
 from antiphon.constraints import check_request
 from antiphon.cuts import CutCounts
 from antiphon.decode import TurnDecoder
-from antiphon.engines.base import Engine
+from antiphon.engines.base import Engine, Job
 from antiphon.generate import Generation
 from antiphon.metrics.meter import TurnMeter
 from antiphon.metrics.metrics import Ended, Held, Metrics
@@ -176,9 +176,9 @@ class Pipeline:
     def _memories(self) -> dict[str, Callable[[], Held]]:
         ledger, compared, runs = self.ledger, self.watch.sent, self.model.tokenizer.cache
         return {
-            "ledger": lambda: Held(ledger.bytes, len(ledger)),
+            "ledger": lambda: Held(ledger.bytes, len(ledger), ledger.hits, ledger.misses),
             "compared": lambda: Held(compared.bytes, len(compared)),
-            "runs": lambda: Held(runs.bytes, len(runs)),
+            "runs": lambda: Held(runs.bytes, len(runs), runs.hits, runs.misses),
         }
 
     def new_tag(self) -> str:
@@ -207,17 +207,15 @@ class Pipeline:
             raise WorkerUnavailable("the engine is not running; see the server's log and restart it")
         prompt, model = prepared.prompt, self.model
         request = prompt.request
-        sealer = self.sealer(prepared.tenant)
-        decoder = TurnDecoder(model, request, prompt_tokens=len(prompt.ids), opening=prompt.opening, turn_tag=turn_tag, sealer=sealer)
-        job = job_of(
-            prompt,
-            request_id=request_id,
-            max_tokens=prepared.max_tokens,
-            stop_ids=model.stop_ids,
-            tenant=prepared.tenant,
-            options=self._options.placing,
+        decoder = TurnDecoder(
+            model,
+            request,
+            prompt_tokens=len(prompt.ids),
+            opening=prompt.opening,
+            turn_tag=turn_tag,
+            sealer=self.sealer(prepared.tenant),
         )
-        generation = Generation(self.engine, model, request, job, decoder)
+        generation = Generation(self.engine, model, request, self._job(prepared, request_id), decoder)
         notes = ServingNotes(since=prepared.since, clock=time.monotonic, worker=self._options.worker)
         meter = self.metrics.start(request, since=prepared.since)
         gate = self._gate(request, argument_streaming or self._options.argument_streaming)
@@ -227,10 +225,13 @@ class Pipeline:
             yield [decoder.start(), TurnMetadata(worker=self._options.worker, session=request.session), *prompt.anomalies]
             async with contextlib.aclosing(generation.run()) as batches:
                 async for batch in batches:
-                    if notes.open or generation.worker not in (None, notes.worker):
+                    first = notes.open
+                    if first or generation.worker not in (None, notes.worker):
                         batch = [*notes.news(decoder, generation), *batch]
                         meter.queue_seconds = generation.queue_seconds
                     yield meter.note(len(decoder.output_ids), through(gate, batch))
+                    if first and decoder.output_ids:
+                        self.watch.read(prepared.foresight)
             last = decoder.finish(generation.finish)
             for anomaly in (*prompt.anomalies, *decoder.anomalies):
                 log.warning("%s: %s %.200r", request_id, anomaly.code, anomaly.detail)
@@ -249,6 +250,16 @@ class Pipeline:
             self.running -= 1
             if ended in ("cancelled", "error"):
                 self._keep(prepared, decoder, ended, generation, meter)
+
+    def _job(self, prepared: Prepared, request_id: str) -> Job:
+        return job_of(
+            prepared.prompt,
+            request_id=request_id,
+            max_tokens=prepared.max_tokens,
+            stop_ids=self.model.stop_ids,
+            tenant=prepared.tenant,
+            options=self._options.placing,
+        )
 
     def _gate(self, request: TurnRequest, streaming: ArgumentStreaming) -> CallGate:
         spent = self._cuts.spent(conversation_key(request))

@@ -133,18 +133,19 @@ def _end_of(segments: Sequence[Segment], count: int, full: str, write: Callable[
     """Where the first `count` segments end within the text of all, the white space behind them left out; None when the
     writer binds what follows so closely that it cannot be told. `text`: of the ids that stand for the last of them."""
     bare = write(segments[:count]).rstrip()
-    if full.startswith(bare):
-        return len(bare)
     last = segments[count - 1]
-    if isinstance(last, CallSegment) or not last.text.strip():
+    said = "" if isinstance(last, CallSegment) else last.text.rstrip()
+    closer = text.rpartition(said)[2].rstrip() if said else ""
+    if full.startswith(bare):
+        # What closes the last one may be written only because something follows.
+        return len(bare) + (len(closer) if full.startswith(closer, len(bare)) else 0)
+    if not said:
         return None
     # The writer puts these in another way when something follows: a mark tells where the last one's own text ends.
-    said = last.text.rstrip()
     marked = write((*segments[: count - 1], structs.replace(last, text=said + _MARK), *segments[count:]))
     place = marked.find(_MARK)
     if place < 0 or _MARK in full or not full.startswith(marked[:place]):
         return None
-    closer = text.rpartition(said)[2].rstrip()
     return place + len(closer) if full.startswith(closer, place) else place
 
 

@@ -43,7 +43,7 @@ def choose(record: TurnRecord, told: Sequence[Segment], *, joined: bool = False)
 
     Reasoning is the same if its text is equal, left out or withheld; text if its characters are equal (blank text is not
     compared); a call if its name is and its arguments are equal as JSON values, key order ignored and numbers as doubles. `joined`: the
-    surface keeps one reasoning and one text a turn; if these equal the record's joined ones, each piece counts as equal.
+    surface keeps one reasoning and one text a turn; where one of these equals the record's joined pieces, each of them counts as equal.
     An edited segment takes the client's form, those behind it stay eligible; what the client has removed stays out.
     """
     if joined and (whole := _joined(record, told)) is not None:
@@ -54,7 +54,7 @@ def choose(record: TurnRecord, told: Sequence[Segment], *, joined: bool = False)
     told_at: dict[int, Segment] = {}
     behind: dict[int, list[Segment]] = {}
     last = -1
-    for segment, places in zip(told, _places(record.segments, told), strict=True):
+    for segment, places in zip(told, _places(record.segments, told, joined=joined), strict=True):
         told_at.update((place, segment if len(places) == 1 else record.segments[place]) for place in places)
         last = places[-1] if places else last
         if not places:
@@ -140,25 +140,29 @@ def _is_projected(segment: Segment) -> bool:
     return bool(segment.text.strip())
 
 
-def _places(sampled: Sequence[Segment], told: Sequence[Segment]) -> list[tuple[int, ...]]:
+def _places(sampled: Sequence[Segment], told: Sequence[Segment], *, joined: bool) -> list[tuple[int, ...]]:
     """For each told segment the sampled ones it retells. Ids and carriers name one; what has none of ours is found by its
-    kind, in order, an equal one first. Ingest joins text blocks that a client has brought together: such a text retells several."""
+    kind, in order, an equal one first. Ingest joins text blocks that a client has brought together: such a text retells several, and
+    so may what a surface has `joined`."""
     named = [_named_place(segment, sampled) for segment in told]
     free = [place for place, segment in enumerate(sampled) if _is_projected(segment) and place not in named]
     out: list[tuple[int, ...]] = []
     for segment, place in zip(told, named, strict=True):
-        found = _retold(segment, sampled, free) if place is None else (place,)
+        found = _retold(segment, sampled, free, joined=joined) if place is None else (place,)
         free = [place for place in free if place not in found]
         out.append(found)
     return out
 
 
-def _retold(segment: Segment, sampled: Sequence[Segment], free: Sequence[int]) -> tuple[int, ...]:
+def _retold(segment: Segment, sampled: Sequence[Segment], free: Sequence[int], *, joined: bool) -> tuple[int, ...]:
     kind = [place for place in free if type(sampled[place]) is type(segment)]
     equal = next((place for place in kind if same(sampled[place], segment)), None)
     if equal is not None:
         return (equal,)
-    if isinstance(segment, TextSegment):
+    if joined and not isinstance(segment, CallSegment):
+        if _joins(segment.text, [_text((sampled[place],), type(segment)) for place in kind]):
+            return tuple(kind)
+    elif isinstance(segment, TextSegment):
         for count in range(2, len(kind) + 1):
             if segment.text == "\n".join(_text((sampled[place],), TextSegment) for place in kind[:count]):
                 return tuple(kind[:count])

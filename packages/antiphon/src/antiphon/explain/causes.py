@@ -106,13 +106,19 @@ def _tools(before: Sequence[Tool], now: Sequence[Tool]) -> Iterator[Cause]:
     if old == new:
         return
     if sorted(map(repr, old)) == sorted(map(repr, new)):
-        moved = next(tool.name for tool, other in zip(old, new, strict=True) if tool != other)
-        yield Cause(code="tool_order", detail=f"from {moved!r} on")
+        yield Cause(code="tool_order", detail=f"from {_first_moved([t.name for t in old], [t.name for t in new])!r} on")
         return
     names, others = {tool.name for tool in old}, {tool.name for tool in new}
     changed = sorted({tool.name for tool in new if tool not in old} & names)
     parts = (("added", sorted(others - names)), ("removed", sorted(names - others)), ("changed", changed))
     yield Cause(code="tools_changed", detail="; ".join(f"{word} {', '.join(found)}" for word, found in parts if found))
+    moved = _first_moved([tool.name for tool in old if tool.name in others], [tool.name for tool in new if tool.name in names])
+    if moved is not None:
+        yield Cause(code="tool_order", detail=f"from {moved!r} on")
+
+
+def _first_moved(old: Sequence[str], new: Sequence[str]) -> str | None:
+    return next((one for one, other in zip(old, new, strict=False) if one != other), None)
 
 
 def _head(tools: Sequence[Tool]) -> list[Tool]:
@@ -125,16 +131,18 @@ def _messages(before: Sent, now: Sent, restored: frozenset[int]) -> Iterator[Cau
     sampled = len(old)
     if before.reply:
         old.append(AssistantMessage(before.reply))
-    if _compacted(before.request.messages, old, new):
-        yield Cause(code="client_compaction", message=_first_difference(old, new), detail=f"{sampled} messages -> {len(new)}")
-        return
     before_old, before_new = _systems(old), _systems(new)
     for index, (one, other) in enumerate(zip(old[:before_old], new[:before_new], strict=False)):
         if one != other:
             yield from _message(index, one, other, is_reply=False)
     if before_old != before_new:
         yield Cause(code="system_edited", message=min(before_old, before_new), detail=f"{before_old} system texts -> {before_new}")
-    for index, (one, other) in enumerate(zip(old[before_old:], new[before_new:], strict=False), before_new):
+    said, saying = old[before_old:], new[before_new:]
+    if _compacted(said[: sampled - before_old], saying):
+        place = before_new + _first_difference(said, saying)
+        yield Cause(code="client_compaction", message=place, detail=f"{sampled} messages -> {len(new)}")
+        return
+    for index, (one, other) in enumerate(zip(said, saying, strict=False), before_new):
         if one != other and index not in restored:
             yield from _message(index, one, other, is_reply=index - before_new == sampled - before_old)
 
@@ -144,13 +152,46 @@ def _systems(messages: Sequence[Message]) -> int:
     return next((index for index, message in enumerate(messages) if not isinstance(message, SystemMessage)), len(messages))
 
 
-def _compacted(sent: Sequence[Message], old: Sequence[Message], new: Sequence[Message]) -> bool:
-    """Fewer messages than before, and the conversation itself, system texts apart, begins anew or leaves its way. `old` is what was
-    `sent` with the reply; a request that is sent once more without the reply is no compaction, whatever changed in it."""
-    was, had, now = ([m for m in messages if not isinstance(m, SystemMessage)] for messages in (sent, old, new))
-    if not now or len(now) >= len(had):
-        return False
-    return now[0] != had[0] or (len(now) < len(was) and _first_difference(had, now) < len(now))
+def _compacted(old: Sequence[Message], new: Sequence[Message]) -> bool:
+    """Whether a conversation leaves the way of the one sent before for a shorter one; or for one as long that has nothing of it, as when
+    its only message was summed up. A conversation that ends earlier and is the same up to there is taken back, not summed up."""
+    was, now = ([m for m in messages if not isinstance(m, SystemMessage)] for messages in (old, new))
+    if len(now) < len(was):
+        return _first_difference(was, now) < len(now)
+    return bool(now) and len(now) == len(was) and not any(map(_alike, was, now))
+
+
+def _alike(one: Message, other: Message) -> bool:
+    if isinstance(one, AssistantMessage) or isinstance(other, AssistantMessage):
+        return one == other
+    return type(one) is type(other) and alike(one.text, other.text)
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether one text may be the other one edited: half of the shorter one stands at the beginning and the end of both."""
+    kept = _common(one, other)
+    kept += _common(one[kept:][::-1], other[kept:][::-1])
+    return 2 * kept >= min(len(one), len(other))
+
+
+def _common(one: str, other: str) -> int:
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def goes_on(before: TurnRequest, now: TurnRequest) -> bool:
+    """Whether a conversation that begins anew in a session may go on from the one before, summed up or edited: it has the same tools, or
+    a system text like the one before. A title, a quota check or a sub-agent has neither, and lost nothing."""
+    if {tool.name for tool in _head(before.tools)} == {tool.name for tool in _head(now.tools)}:
+        return True
+    one, other = ("\n".join(m.text for m in r.messages if isinstance(m, SystemMessage)) for r in (before, now))
+    return bool(one and other) and alike(one, other)
 
 
 def _first_difference(old: Sequence[Message], new: Sequence[Message]) -> int:
@@ -197,8 +238,12 @@ def _turn(index: int, one: Sequence[Segment], other: Sequence[Segment], *, is_re
     """What a client did to a turn. Calls and texts are compared in their order; reasoning by what is left of it."""
     visible = [s for s in one if not isinstance(s, ReasoningSegment) and _shown(s)]
     returned = [s for s in other if not isinstance(s, ReasoningSegment)]
-    if _reasoning(one) and _reasoning(other) != _reasoning(one):
-        yield Cause(code="reasoning_dropped", message=index, detail=f"{len(_reasoning(one))} characters -> {len(_reasoning(other))}")
+    thought, told = _reasoning(one), _reasoning(other)
+    if thought and told != thought:
+        pieces = {segment.text for segment in one if isinstance(segment, ReasoningSegment)}
+        kept = all(segment.text in pieces or not segment.text for segment in other if isinstance(segment, ReasoningSegment))
+        reason: Code = "reasoning_dropped" if kept else "history_edited"
+        yield Cause(code=reason, message=index, detail=f"{len(thought)} characters of reasoning -> {len(told)}")
     if [type(s) for s in visible] != [type(s) for s in returned]:
         order: Code = "turn_rewritten" if is_reply or sorted(map(repr, visible)) == sorted(map(repr, returned)) else "history_edited"
         yield Cause(code=order, message=index)

@@ -17,7 +17,7 @@ MAX_DETAIL = 500
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """`expected_tokens` were sent before and could be cached; `cached_tokens` were, by the engine's word (None: it has not said).
     `shared_tokens` of them the prompt has in common with the session's previous prompt and its output; `lost_tokens` of those it
-    has left. `causes` in the order of the prompt: the first is where the prompts part."""
+    has left: none where all of the prompt was sent before. `causes` in the order of the prompt: the first is where the prompts part."""
 
     prompt_tokens: int
     expected_tokens: int
@@ -32,33 +32,34 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.causes[0].place}: {SENTENCES[self.causes[0].code]}" if self.causes else ""
 
 
-def explain(
-    now: Sent, expectation: Expectation, *, restored: frozenset[int] = frozenset(), cached_tokens: int | None = None
-) -> Explanation:
-    """`restored`: messages that stand in the prompt as they were sampled. `now.worker` is compared where both are known."""
+def explain(now: Sent, expectation: Expectation, *, restored: frozenset[int] = frozenset()) -> Explanation:
+    """What is known before the engine has said anything. `restored`: messages that stand in the prompt as they were sampled."""
     before = expectation.previous
     held = len(before.ids) + len(before.output_ids) if before else 0
+    # A request sent again, or taken back to an earlier place, leaves the end of the one before and misses nothing.
+    lost = max(held - expectation.session, 0) if expectation.tokens < expectation.prompt_tokens else 0
     found: tuple[Cause, ...] = ()
-    if before is not None and expectation.session < held:
+    if before is not None and lost:
         found = causes(before, now, restored=restored) or (_silent(before, now, expectation.session),)
-    foreseen = Explanation(
+    return Explanation(
         prompt_tokens=expectation.prompt_tokens,
         expected_tokens=expectation.tokens,
         shared_tokens=expectation.session,
-        lost_tokens=max(held - expectation.session, 0),
+        lost_tokens=lost,
         causes=found,
     )
-    return foreseen if cached_tokens is None else heard(foreseen, before, now, cached_tokens)
 
 
 def heard(foreseen: Explanation, before: Sent | None, now: Sent, cached_tokens: int) -> Explanation:
-    """What was foreseen, and what the engine says it really held."""
+    """What was foreseen, and what the engine says it really held. Workers are compared where both are known. What the engine held of
+    prompts that ran beside this one, or that are forgotten here, could be expected too."""
     found = foreseen.causes
     if cached_tokens + SLACK_TOKENS < foreseen.expected_tokens:
         moved = before is not None and before.worker is not None and now.worker not in (None, before.worker)
         detail = f"{cached_tokens} of {foreseen.expected_tokens} tokens"
         found = (*found, Cause(code="worker_changed" if moved else "evicted", detail=detail))
-    return msgspec.structs.replace(foreseen, cached_tokens=cached_tokens, causes=found)
+    expected = max(foreseen.expected_tokens, cached_tokens)
+    return msgspec.structs.replace(foreseen, expected_tokens=expected, cached_tokens=cached_tokens, causes=found)
 
 
 def _silent(before: Sent, now: Sent, shared: int) -> Cause:

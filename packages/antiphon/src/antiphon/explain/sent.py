@@ -1,4 +1,4 @@
-"""Prompts that were sent, kept for comparison: the last one of each session, and the blocks of all."""
+"""Prompts that were sent, kept for comparison: the last one of each session, and the ids of all."""
 
 from array import array
 from collections import OrderedDict
@@ -7,10 +7,9 @@ from threading import Lock
 
 import msgspec
 
-from antiphon.router.hashing import extend, root_of
+from antiphon.explain.prefixes import SentPrefixes, hashes_of
 from antiphon_turns import AssistantMessage, CallSegment, Segment, TurnRequest
 
-BLOCK_TOKENS = 256
 _ENTRY_BYTES = 2000
 
 
@@ -29,7 +28,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
     """Which prompts follow each other. `conversation` is one line of a session: side requests and sub-agents have their own; a
-    conversation that begins anew (after a compaction, say) follows the `session`'s latest prompt."""
+    conversation that begins anew (after a compaction, say) follows the `session`'s main one: the first, and then what followed it."""
 
     tenant: str
     session: str | None
@@ -38,12 +37,15 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     """How much of a prompt was sent before. `session`: tokens it shares with the session's previous prompt and its output
-    (`previous`); `tenant`: with any prompt of the tenant, in whole blocks. `blocks` are the prompt's chained hashes."""
+    (`previous`); `tenant`: with any prompt of the tenant and its output. `anew`: the session's previous prompt was another conversation;
+    `beside`: this prompt does not go on from it. `blocks` are the prompt's chained hashes."""
 
     prompt_tokens: int
     session: int = 0
     tenant: int = 0
     previous: Sent | None = None
+    anew: bool = False
+    beside: bool = False
     blocks: tuple[int, ...] = ()
 
     @property
@@ -53,16 +55,21 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SentPrompts:
-    """What was sent, by conversation, bounded by bytes; and the chained block hashes of everything, bounded by number."""
+    """What was sent: the last prompt of each conversation, and the ids of everything. Each has half of the bytes. Safe to share
+    between threads."""
 
-    def __init__(self, max_bytes: int, *, max_blocks: int = 1 << 18) -> None:
-        self._max = max_bytes
-        self._max_blocks = max_blocks
+    def __init__(self, max_bytes: int) -> None:
+        self._max = max_bytes // 2
         self._last: OrderedDict[tuple[str, str], tuple[Sent, int]] = OrderedDict()
-        self._latest: dict[tuple[str, str], tuple[str, str]] = {}
-        self._blocks: OrderedDict[int, None] = OrderedDict()
+        self._main: dict[tuple[str, str], tuple[str, str]] = {}
+        self._prefixes = SentPrefixes(max_bytes // 2)
         self._lock = Lock()
-        self.bytes = 0
+        self._bytes = 0
+
+    @property
+    def bytes(self) -> int:
+        """What both take."""
+        return self._bytes + self._prefixes.bytes
 
     def __len__(self) -> int:
         return len(self._last)
@@ -76,58 +83,63 @@ class SentPrompts:
     def expect(self, line: Line, ids: Sequence[int]) -> Expectation:
         """What of a prompt was there before, by this tenant."""
         now = _ids(ids)
-        blocks = block_hashes(line.tenant, now)
+        blocks = hashes_of(line.tenant, now)
         with self._lock:
             found = self._last.get((line.tenant, line.conversation))
-            if found is None and line.session is not None:
-                found = self._last.get(self._latest.get((line.tenant, line.session), ("", "")))
+            anew = found is None
+            if anew and line.session is not None:
+                found = self._last.get(self._main.get((line.tenant, line.session), ("", "")))
             previous = found[0] if found else None
-            held = next((number for number, block in enumerate(blocks) if block not in self._blocks), len(blocks))
+            held = self._prefixes.shared(line.tenant, now, blocks)
         shared = 0
         if previous is not None:
             shared = common_prefix(now, previous.ids)
             if shared == len(previous.ids):
                 shared += common_prefix(now[shared:], previous.output_ids)
-        return Expectation(prompt_tokens=len(now), session=shared, tenant=held * BLOCK_TOKENS, previous=previous, blocks=tuple(blocks))
+        return Expectation(
+            prompt_tokens=len(now), session=shared, tenant=held, previous=previous, anew=anew and previous is not None, blocks=tuple(blocks)
+        )
+
+    def read(self, line: Line, ids: Sequence[int], expectation: Expectation) -> None:
+        """An engine has read a prompt: whatever comes of its turn, another prompt may begin like it."""
+        with self._lock:
+            self._prefixes.add(line.tenant, _ids(ids), expectation.blocks)
 
     def add(self, line: Line, sent: Sent, expectation: Expectation) -> None:
         """Remembers a prompt with its output; it takes the place of the conversation's previous one."""
         sent = msgspec.structs.replace(sent, ids=_ids(sent.ids), output_ids=_ids(sent.output_ids))
         size = _size(sent)
-        blocks = [*expectation.blocks, *_blocks_behind(line.tenant, sent, expectation.blocks)]
+        held = _ids(sent.ids) + _ids(sent.output_ids)
+        blocks = hashes_of(line.tenant, held, expectation.blocks)
         key = line.tenant, line.conversation
         with self._lock:
-            self.bytes -= self._last.pop(key, (None, 0))[1]
+            self._bytes -= self._last.pop(key, (None, 0))[1]
             if size <= self._max // 2:
                 self._last[key] = sent, size
-                self.bytes += size
-                if line.session is not None:
-                    self._latest[line.tenant, line.session] = key
-            while self.bytes > self._max:
+                self._bytes += size
+                self._follow(line, key, expectation)
+            else:
+                self._unfollow(key, sent)
+            while self._bytes > self._max:
                 self._forget_oldest()
-            for block in blocks:
-                self._blocks[block] = None
-                self._blocks.move_to_end(block)
-            while len(self._blocks) > self._max_blocks:
-                self._blocks.popitem(last=False)
+            self._prefixes.add(line.tenant, held, blocks)
+
+    def _follow(self, line: Line, key: tuple[str, str], expectation: Expectation) -> None:
+        if line.session is None or expectation.beside:
+            return
+        session = line.tenant, line.session
+        if expectation.anew or session not in self._main:
+            self._main[session] = key
+
+    def _unfollow(self, key: tuple[str, str], sent: Sent) -> None:
+        session = sent.request.session
+        if session is not None and self._main.get((key[0], session)) == key:
+            del self._main[key[0], session]
 
     def _forget_oldest(self) -> None:
         key, (sent, size) = self._last.popitem(last=False)
-        self.bytes -= size
-        session = sent.request.session
-        if session is not None and self._latest.get((key[0], session)) == key:
-            del self._latest[key[0], session]
-
-
-def block_hashes(tenant: str, ids: Sequence[int]) -> list[int]:
-    """Chained hashes of the whole blocks of a prompt; each stands for everything up to its end."""
-    return extend(ids, root_of(tenant), BLOCK_TOKENS)
-
-
-def _blocks_behind(tenant: str, sent: Sent, known: Sequence[int]) -> list[int]:
-    """The blocks that the output has filled."""
-    rest = _ids(sent.ids)[len(known) * BLOCK_TOKENS :] + _ids(sent.output_ids)
-    return extend(rest, known[-1] if known else root_of(tenant), BLOCK_TOKENS)
+        self._bytes -= size
+        self._unfollow(key, sent)
 
 
 def _ids(ids: Sequence[int]) -> "array[int]":

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
-from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
@@ -20,10 +20,12 @@ _WHO = ("model", "surface", "client")
 
 
 class Held(msgspec.Struct, frozen=True):
-    """How much a memory of the server holds now."""
+    """How much a memory of the server holds now; and how often something asked for was there, and was not, where that is counted."""
 
     bytes: int
     entries: int
+    hits: int | None = None
+    misses: int = 0
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +72,7 @@ class Metrics:
         self._cached = counter("cache_hit_tokens", "Prompt tokens the engine had cached.")
         self._causes = counter("cache_miss_causes", "Causes of cache misses; docs/explain.md lists them.", ("model", "cause"))
         self._followed = counter("followed_turns", "Turns that follow another one of their session.")
-        self._exact = counter("exact_turns", "Of those, the ones whose prompt begins with all the engine held.")
+        self._exact = counter("exact_turns", "Of those, the ones whose prompt leaves nothing the engine held.")
         self._lost = counter("replay_lost_tokens", "Tokens held after a turn that the session's next prompt did not begin with.")
         self._anomalies = counter("anomalies", "Malformed output and lost replay, contained.", ("model", "kind"))
         self._ahead = counter("speculative_prefills", "Prefixes of next prompts computed ahead, by their outcome.", ("model", "outcome"))
@@ -166,9 +168,13 @@ class Gauges(Collector):
         yield GaugeMetricFamily("antiphon_running_turns", "Turns in flight.", value=self._running())
         size = GaugeMetricFamily("antiphon_memory_bytes", "Bytes a bounded memory of the server holds.", labels=("what",))
         entries = GaugeMetricFamily("antiphon_memory_entries", "Entries a bounded memory of the server holds.", labels=("what",))
+        hits = CounterMetricFamily("antiphon_memory_hits", "Look-ups in a memory that found something.", labels=("what",))
+        misses = CounterMetricFamily("antiphon_memory_misses", "Look-ups in a memory that found nothing.", labels=("what",))
         for what, ask in self._held.items():
             now = ask()
             size.add_metric((what,), now.bytes)
             entries.add_metric((what,), now.entries)
-        yield size
-        yield entries
+            if now.hits is not None:
+                hits.add_metric((what,), now.hits)
+                misses.add_metric((what,), now.misses)
+        yield from (size, entries, hits, misses)

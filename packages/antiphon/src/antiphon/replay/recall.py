@@ -1,9 +1,9 @@
 """Step 3: which past turns of a request are known as they were sampled, by the ledger or by the seals that the client returns."""
 
-import hashlib
 from collections.abc import Sequence
 
 import msgspec
+from xxhash import xxh3_128
 
 from antiphon.model import Model
 from antiphon.replay.ledger import Ledger
@@ -128,23 +128,23 @@ def tags_of(segments: Sequence[Segment]) -> set[str]:
 
 
 class Places:
-    """Names of the places in a conversation, for turns that name nothing of ours."""
+    """Names of the places in a conversation, for turns that name nothing of ours. To be asked for in their order. A name is no proof:
+    the turn found by it must still show what its client tells."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self._messages = messages
-        self._running = hashlib.blake2b(digest_size=16)
-        self._digests: list[str] = []
+        self._running = xxh3_128()
+        self._read = 0
 
     def before(self, index: int) -> tuple[str, str]:
         """What the turn at `index` answers: everything said before it, which tells equal answers in equal words of two conversations
         apart; and, for histories that a client has edited, the message before it alone."""
-        while len(self._digests) <= index:
-            self._digests.append(self._running.hexdigest())
-            for said in self._messages[len(self._digests) - 1 : len(self._digests)]:
-                data = _visible(said).encode("utf-8", "surrogatepass")
-                self._running.update(len(data).to_bytes(8, "little") + data)
+        for said in self._messages[self._read : index]:
+            data = _visible(said).encode("utf-8", "surrogatepass")
+            self._running.update(len(data).to_bytes(8, "little") + data)
+        self._read = index
         last = self._messages[index - 1] if index else None
-        return self._digests[index], "" if last is None or isinstance(last, AssistantMessage) else last.text
+        return self._running.hexdigest(), "" if last is None or isinstance(last, AssistantMessage) else last.text
 
 
 def _visible(message: Message) -> str:

@@ -1,52 +1,155 @@
 """What workers will hold once the prompts sent to them are computed: entries that expire, until the engine's own events come. For
 engines without events they are the only index there is."""
 
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+
+# A sweep costs as much as everything that is held, so it waits for as many new blocks as it left, and for at least these.
+_SWEEP_BLOCKS = 65_536
+
+
+class _Node:
+    """A run of block hashes that follow each other, and until when each worker is believed to hold all of it."""
+
+    __slots__ = ("children", "run", "until")
+
+    def __init__(self, run: list[int], until: dict[int, float]) -> None:
+        self.run = run
+        self.until = until
+        self.children: dict[int, _Node] = {}
 
 
 class PredictedIndex:
-    """`seconds` is the life of an entry: a few where events follow, minutes where none do. `clock` gives seconds."""
+    """A tree of runs. Hashes are chained, so an equal hash means an equal beginning, and a run is compared by binary search.
+    `seconds` is the life of an entry where `store` says no other; `clock` gives seconds."""
 
     def __init__(self, seconds: float, *, clock: Callable[[], float], max_blocks: int = 1_000_000) -> None:
         self._seconds = seconds
         self._clock = clock
         self._max = max_blocks
-        self._until: dict[str, OrderedDict[int, float]] = {}
+        self._root = _Node([], {})
+        # A worker that is cleared gets another number, and what is known of the old one counts no longer.
+        self._numbers: dict[str, int] = {}
+        self._names: dict[int, str] = {}
+        self._given = 0
+        self._blocks = 0
+        self._sweep_at = min(_SWEEP_BLOCKS, max_blocks)
 
-    def store(self, worker: str, hashes: Sequence[int]) -> None:
+    def __len__(self) -> int:
+        return self._blocks
+
+    def store(self, worker: str, hashes: Sequence[int], *, seconds: float | None = None) -> None:
         """A prompt with these blocks was sent to the worker."""
-        until = self._clock() + self._seconds
-        entries = self._until.setdefault(worker, OrderedDict())
-        for block in hashes:
-            entries[block] = until
-            entries.move_to_end(block)
-        while len(entries) > self._max:
-            entries.popitem(last=False)
+        until = self._clock() + (self._seconds if seconds is None else seconds)
+        number = self._number(worker)
+        node, at, end = self._root, 0, len(hashes)
+        while at < end:
+            child = node.children.get(hashes[at])
+            if child is None:
+                self._grow(node, hashes, at, number, until)
+                break
+            same = _shared(child.run, hashes, at)
+            if same < len(child.run):
+                _split(child, same)
+            child.until[number] = max(until, child.until.get(number, 0.0))
+            at += same
+            node = child
+        if self._blocks > self._sweep_at:
+            self._sweep()
 
     def clear(self, worker: str) -> None:
         """The worker has lost everything, or is gone."""
-        self._until.pop(worker, None)
+        number = self._numbers.pop(worker, None)
+        if number is not None:
+            del self._names[number]
 
     def depths(self, hashes: Sequence[int]) -> dict[str, int]:
         """As `PrefixIndex.depths`."""
-        now = self._clock()
-        found = {}
-        for worker, entries in self._until.items():
-            while entries and next(iter(entries.values())) <= now:
-                entries.popitem(last=False)
-            depth = _depth(entries, hashes)
-            if depth:
-                found[worker] = depth
+        now, names = self._clock(), self._names
+        found: dict[str, int] = {}
+        node, at, end = self._root, 0, len(hashes)
+        while at < end:
+            child = node.children.get(hashes[at])
+            if child is None:
+                break
+            same = _shared(child.run, hashes, at)
+            at += same
+            for number, until in child.until.items():
+                if until > now and number in names:
+                    found[names[number]] = at
+            if same < len(child.run):
+                break
+            node = child
         return found
 
+    def _number(self, worker: str) -> int:
+        number = self._numbers.get(worker)
+        if number is None:
+            self._given += 1
+            number = self._numbers[worker] = self._given
+            self._names[number] = worker
+        return number
 
-def _depth(entries: "OrderedDict[int, float]", hashes: Sequence[int]) -> int:
-    low, high = 0, len(hashes)
-    while low < high:
+    def _grow(self, node: _Node, hashes: Sequence[int], at: int, number: int, until: float) -> None:
+        rest = list(hashes[at:])
+        if node is not self._root and not node.children and node.until == {number: until}:
+            # One session on one worker stays one run, however many turns it has.
+            node.run += rest
+        else:
+            node.children[rest[0]] = _Node(rest, {number: until})
+        self._blocks += len(rest)
+
+    def _sweep(self) -> None:
+        """Forgets what has expired; if that does not make room, what would expire soonest."""
+        cutoff = self._clock()
+        while True:
+            self._drop(cutoff)
+            if self._blocks <= self._max * 3 // 4:
+                break
+            ends = sorted(max(node.until.values()) for node in self._walk())
+            cutoff = ends[len(ends) // 3]
+        self._sweep_at = min(max(2 * self._blocks, _SWEEP_BLOCKS), self._max)
+
+    def _drop(self, cutoff: float) -> None:
+        todo = [self._root]
+        blocks = 0
+        while todo:
+            node = todo.pop()
+            for first, child in list(node.children.items()):
+                child.until = {number: until for number, until in child.until.items() if until > cutoff and number in self._names}
+                if child.until:
+                    blocks += len(child.run)
+                    todo.append(child)
+                else:
+                    # Whatever lies behind it was stored together with it, and goes too.
+                    del node.children[first]
+        self._blocks = blocks
+
+    def _walk(self) -> Iterator[_Node]:
+        todo = list(self._root.children.values())
+        while todo:
+            node = todo.pop()
+            yield node
+            todo += node.children.values()
+
+
+def _shared(run: list[int], hashes: Sequence[int], at: int) -> int:
+    """How many blocks of the run stand in `hashes` from `at` on; the first does."""
+    high = min(len(run), len(hashes) - at)
+    if run[high - 1] == hashes[at + high - 1]:
+        return high
+    low = 1
+    while high - low > 1:
         middle = (low + high) // 2
-        if hashes[middle] in entries:
-            low = middle + 1
+        if run[middle - 1] == hashes[at + middle - 1]:
+            low = middle
         else:
             high = middle
     return low
+
+
+def _split(node: _Node, length: int) -> None:
+    """Makes what is behind the first `length` blocks of a run a run of its own."""
+    rest = _Node(node.run[length:], dict(node.until))
+    rest.children = node.children
+    node.run = node.run[:length]
+    node.children = {rest.run[0]: rest}

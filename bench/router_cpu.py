@@ -1,0 +1,84 @@
+"""CPU of one routing decision: a 52K-token prompt in blocks of 16, hashing, look-up, choice and bookkeeping included. usage: python -m
+bench.router_cpu [--sessions N]"""
+
+import argparse
+import random
+import statistics
+import sys
+import time
+from array import array
+from collections.abc import Mapping, Sequence
+
+from antiphon.engines.base import Placement
+from antiphon.router.ask import Ask, Placed, WorkerInfo
+from antiphon.router.cost import Overlap
+from antiphon.router.hashing import extend, root_of
+from antiphon.router.index import PrefixIndex
+from antiphon.router.router import Router, RouterOptions
+from bench.measure import this_machine
+
+PROMPT_TOKENS = 52_000
+GROWTH = 2_048
+SHARED = 20_000
+BLOCK = 16
+FLEETS = (8, 64, 256, 1024)
+
+
+class EventIndex:
+    """The engines' events as the router sees them: each worker holds the shared beginning and the sessions it served."""
+
+    def __init__(self) -> None:
+        self.index = PrefixIndex()
+
+    def overlaps(self, hashes: Sequence[int]) -> Mapping[str, Overlap]:
+        """As `KvView`."""
+        return {name: Overlap(device=depth) for name, depth in self.index.depths(hashes).items()}
+
+    def is_live(self, target: str) -> bool:
+        """As `KvView`."""
+        return True
+
+
+def decisions(workers: int, sessions: int) -> tuple[list[float], list[float]]:
+    """Microseconds of each session's first turn, and of its second, which is `GROWTH` tokens longer."""
+    view = EventIndex()
+    router = Router(RouterOptions(), clock=time.monotonic, random=random.Random(1), views={BLOCK: view})
+    for number in range(workers):
+        router.join(WorkerInfo(name=f"worker-{number}"))
+    dice = random.Random(2)
+    shared = [dice.randrange(150_000) for _ in range(SHARED)]
+    for number in range(workers):
+        view.index.store(f"worker-{number}", extend(shared, root_of(""), BLOCK))
+    firsts: list[float] = []
+    seconds: list[float] = []
+    for session in range(sessions):
+        ids = array("I", shared + [dice.randrange(150_000) for _ in range(PROMPT_TOKENS - SHARED)])
+        for turn, times in enumerate((firsts, seconds)):
+            prompt = ids[: len(ids) - GROWTH] if turn == 0 else ids
+            name = f"session-{session}"
+            ask = Ask(key=f"{name}-{turn}", prompt_tokens=len(prompt), ids=prompt, arrival=0.0, placement=Placement(session=name))
+            began = time.thread_time_ns()
+            placed = router.ask(ask)
+            times.append((time.thread_time_ns() - began) / 1000)
+            assert isinstance(placed, Placed)
+            view.index.store(placed.worker, extend(prompt, root_of(""), BLOCK))
+            router.done(ask.key)
+    return firsts, seconds
+
+
+def main() -> int:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sessions", type=int, default=100, help="sessions for each size of the fleet (default 100)")
+    options = parser.parse_args()
+    sys.stdout.write(f"{this_machine()}\n\nmicroseconds of CPU, one decision, {PROMPT_TOKENS:,} tokens, block {BLOCK}\n\n")
+    sys.stdout.write("| workers | new session, median | known session, median | known session, p99 |\n|---:|---:|---:|---:|\n")
+    for workers in FLEETS:
+        firsts, seconds = decisions(workers, options.sessions)
+        p99 = statistics.quantiles(seconds, n=100)[98]
+        sys.stdout.write(f"| {workers:,} | {statistics.median(firsts):.0f} | {statistics.median(seconds):.0f} | {p99:.0f} |\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
