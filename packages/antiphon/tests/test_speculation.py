@@ -19,7 +19,7 @@ from antiphon.prompts import PromptOptions
 from antiphon.speculation import Finished, Speculation, SpeculationOptions
 from antiphon.stabilize import ANTHROPIC_PREAMBLE
 from antiphon_turns import AgentHints, CallSegment, ReasoningSegment, RoutingWish, Sampling, Segment, TextSegment, TurnRequest
-from antiphon_turns.errors import ContextOverflow, RequestError, WorkerError, WorkerUnavailable
+from antiphon_turns.errors import AntiphonError, ContextOverflow, Overloaded, RequestError, WorkerUnavailable
 
 FAMILIES = ("deepseek_v3_2", "deepseek_v4", "deepseek_v41", "gemma4", "glm47", "harmony", "hermes", "kimi_k2", "kimi_k3")
 NEWER = ("minimax_m2", "minimax_m3", "mistral", "qwen3_coder")
@@ -65,7 +65,7 @@ class Workers:
 
     constrains = reports_logprobs = False
 
-    def __init__(self, error: WorkerError | None = None) -> None:
+    def __init__(self, error: AntiphonError | None = None) -> None:
         self.jobs: list[Job] = []
         self.closed = 0
         self.up = True
@@ -113,7 +113,7 @@ def ended(request: TurnRequest = HINTED, *, session: str = "s", **fields: Any) -
 class Play:
     """Speculation about a prefix that is known beforehand."""
 
-    def __init__(self, *, ahead: Sequence[int] = (1, 2, 3, 9, 9), error: WorkerError | None = None, **options: Any) -> None:
+    def __init__(self, *, ahead: Sequence[int] = (1, 2, 3, 9, 9), error: AntiphonError | None = None, **options: Any) -> None:
         self.engine = Workers(error)
         self.outcomes: list[tuple[str, int]] = []
         self.refusal: RequestError | None = None
@@ -225,6 +225,7 @@ def test_nothing_to_compute_and_every_failure_stay_inside() -> None:
     assert asyncio.run(run(Play(ahead=(1, 2, 3, 4)))) == [("needless", 0)]
     assert asyncio.run(run(Play(ahead=()))) == [("needless", 0)]
     assert asyncio.run(run(Play(error=WorkerUnavailable("gone")))) == [("failed", 0)]
+    assert asyncio.run(run(Play(error=Overloaded("every worker is busy")))) == [("dropped", 0)]
     refused = Play()
     refused.refusal = ContextOverflow(10, 5)
     assert asyncio.run(run(refused)) == [("failed", 0)]
@@ -236,11 +237,15 @@ WRITES = "think of it " * 40 + "\n</think>\n\n<tool_call>\n<function=run>\n<para
 RULES = [{"when": "<tool_response>", "say": "Fine.\n</think>\n\nDone."}, {"when": "", "say": WRITES.format("some words of a file " * 60)}]
 
 
-@pytest.mark.parametrize(("asked", "stream"), [(False, False), (True, False), (True, True)])
-def test_the_next_turn_pays_only_for_the_result(serve_mock: Any, *, asked: bool, stream: bool) -> None:
-    server = serve_mock(RULES, replay="none")
+SETTINGS = [("asked", False, False), ("asked", True, True), ("always", False, True), ("off", True, False)]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("setting", "hint", "ahead"), SETTINGS)
+def test_the_next_turn_pays_only_for_the_result(serve_mock: Any, *, setting: str, hint: bool, stream: bool, ahead: bool) -> None:
+    server = serve_mock(RULES, replay="none", speculative_prefill=setting)
     body: dict[str, Any] = {"model": "antiphon-mock", "max_tokens": 900, "tools": [TOOL], "thinking": {"type": "adaptive"}}
-    body |= {"nvext": {"agent_hints": {"speculative_prefill": asked}}}
+    body |= {"nvext": {"agent_hints": {"speculative_prefill": hint}}}
     body["messages"] = [{"role": "user", "content": "Write the file."}]
     headers = {"x-session-id": "S"}
     content = server.http.post("/v1/messages", json=body, headers=headers).json()["content"]
@@ -250,7 +255,7 @@ def test_the_next_turn_pays_only_for_the_result(serve_mock: Any, *, asked: bool,
     assert answer.status_code == 200
     last = server.traced()[-1]
     computed = len(last["prompt_ids"]) - last["cached_tokens"]
-    assert (computed < 60) == asked and (computed > 250) == (not asked)
+    assert (computed < 60) == ahead and (computed > 250) == (not ahead)
     metrics = server.http.get("/metrics").text
     finished = 'antiphon_speculative_prefills_total{model="antiphon-mock",outcome="finished"}'
-    assert (finished in metrics) == asked
+    assert (finished in metrics) == ahead
