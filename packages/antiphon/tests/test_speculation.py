@@ -2,6 +2,7 @@
 never costs a client anything."""
 
 import asyncio
+import json
 import random
 from array import array
 from collections.abc import AsyncGenerator, Sequence
@@ -10,14 +11,18 @@ from typing import Any
 
 import msgspec
 import pytest
+from bench.prefix import mock_bench
 from packages.antiphon.tests.replay_clients import CLIENTS, PlainResponses
 from packages.antiphon.tests.replay_world import TOOLS, Frontend, family_model, sampled, some_turn
 
 from antiphon.engines.base import Chunk, Job, Placement
+from antiphon.engines.mock_script import Rule
 from antiphon.pipeline import PipelineOptions
 from antiphon.prompts import PromptOptions
+from antiphon.simulation.clock import VirtualClock
 from antiphon.speculation import Finished, Speculation, SpeculationOptions
 from antiphon.stabilize import ANTHROPIC_PREAMBLE
+from antiphon.surfaces import messages_surface
 from antiphon_turns import AgentHints, CallSegment, ReasoningSegment, RoutingWish, Sampling, Segment, TextSegment, TurnRequest
 from antiphon_turns.errors import AntiphonError, ContextOverflow, Overloaded, RequestError, WorkerUnavailable
 
@@ -259,3 +264,28 @@ def test_the_next_turn_pays_only_for_the_result(serve_mock: Any, *, setting: str
     metrics = server.http.get("/metrics").text
     finished = 'antiphon_speculative_prefills_total{model="antiphon-mock",outcome="finished"}'
     assert (finished in metrics) == ahead
+
+
+def test_the_next_request_ends_what_is_being_computed() -> None:
+    rules = [Rule(when=rule["when"], say=rule["say"]) for rule in RULES]
+    clock = VirtualClock()
+    body: dict[str, Any] = {"model": "antiphon-mock", "max_tokens": 900, "tools": [TOOL], "thinking": {"type": "adaptive"}}
+    body["messages"] = [{"role": "user", "content": "Write the file."}]
+
+    async def run() -> str:
+        opened = mock_bench(strip=True, rules=rules, clock=clock, passing=clock.run, speculative_prefill="always", replay="none")
+        async with opened as bench:
+            speculation, pipeline = bench.pipeline.speculation, bench.pipeline
+            content = (await bench.ask(json.dumps(body).encode())).content
+            while not speculation.sent:
+                await asyncio.sleep(0)
+            result = {"type": "tool_result", "tool_use_id": content[-1]["id"], "content": "ok"}
+            body["messages"] += [{"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
+            call = messages_surface().ingest(json.dumps(body).encode(), {})
+            await pipeline.prepare(call.turn)
+            assert len(speculation) == 0
+            await speculation.close()
+            assert not speculation.sent
+            return pipeline.metrics.text().decode()
+
+    assert 'antiphon_speculative_prefills_total{model="antiphon-mock",outcome="cancelled"} 1.0' in asyncio.run(run())
