@@ -124,13 +124,13 @@ bench-prefix: ## what a varying first line costs, on the simulated engine (52K t
 	@scripts/install.sh all
 	@$(BIN)/python -m bench.prefix $(ARGS)
 
-bench-speculation: ## the next turn's first token with and without speculative prefill, on the simulated engine (52K tokens)
-	@scripts/install.sh all
-	@$(BIN)/python -m bench.speculation $(ARGS)
-
 bench-router-cpu: ## what one routing decision costs: 52K tokens, block 16, 8 to 1,024 workers
 	@scripts/install.sh all
 	@$(BIN)/python -m bench.router_cpu $(ARGS)
+
+bench-speculation: ## the next turn's first token with and without speculative prefill, on the simulated engine (52K tokens)
+	@scripts/install.sh all
+	@$(BIN)/python -m bench.speculation $(ARGS)
 
 fuzz: ## coverage-guided fuzzing of the parsers (FUZZ_SECONDS=600 by default)
 	@scripts/install.sh all

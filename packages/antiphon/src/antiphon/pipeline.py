@@ -5,7 +5,7 @@
 3 recall      replay               ledger + seals -> what was sampled for past turns
 4 render      antiphon_tokenizers  TurnRequest    -> prompt pieces and the opening
 5 tokenize    antiphon_tokenizers  pieces         -> token ids
-6 route                            one worker: the engine of this process
+6 route       fleet, router        a job          -> a worker, or the engine of this process
 7 generate    generate             token ids      -> token chunks, in phases
 8 parse       decode               tokens         -> turn events, stop strings, call gate
 9 project     antiphon_protocols   turn events    -> the surface's wire events      (app)
@@ -27,6 +27,7 @@ from antiphon.constraints import check_request
 from antiphon.cuts import CutCounts
 from antiphon.decode import TurnDecoder
 from antiphon.engines.base import Engine, Job
+from antiphon.fleet.fleet import Fleet
 from antiphon.generate import Generation
 from antiphon.metrics.meter import TurnMeter
 from antiphon.metrics.metrics import Ended, Held, Metrics
@@ -123,6 +124,8 @@ class Pipeline:
         self.running = 0
         self.metrics = Metrics(model.name, held=self._memories(), running=lambda: self.running)
         self.speculation = Speculation(engine, self._ahead, options=options.speculation, count=self.metrics.speculated)
+        if isinstance(engine, Fleet):
+            self.metrics.register(*engine.collectors())
 
     async def prepare(self, request: TurnRequest, *, tenant: str = ANYONE) -> Prepared:
         """Steps 2 to 5 and the room left. Raises RequestError."""
@@ -204,7 +207,7 @@ class Pipeline:
         Raises WorkerError. Closing the generator frees the engine. The token trace is written before TurnEnd is handed out.
         """
         if not self.engine.ready():
-            raise WorkerUnavailable("the engine is not running; see the server's log and restart it")
+            raise WorkerUnavailable("nothing here can take a turn now; try again in a moment, or see the server's log")
         prompt, model = prepared.prompt, self.model
         request = prompt.request
         decoder = TurnDecoder(
@@ -232,14 +235,7 @@ class Pipeline:
                     yield meter.note(len(decoder.output_ids), through(gate, batch))
                     if first and decoder.output_ids:
                         self.watch.read(prepared.foresight)
-            last = decoder.finish(generation.finish)
-            for anomaly in (*prompt.anomalies, *decoder.anomalies):
-                log.warning("%s: %s %.200r", request_id, anomaly.code, anomaly.detail)
-            ended = last[-1].stop_reason if isinstance(last[-1], TurnEnd) else "error"
-            events = through(gate, last)
-            cut = bool(gate.cut_calls) or decoder.ended_in_call
-            events = self._may_go_on(request, events) if cut else events
-            self._cuts.count(conversation_key(request), cut=cut)
+            ended, events = self._ending(prompt, decoder, generation, gate)
             meter.note(len(decoder.output_ids), events)
             self._keep(prepared, decoder, ended, generation, meter)
             yield events
@@ -269,6 +265,17 @@ class Pipeline:
         streaming = streaming if request.stream and not spent else "whole"
         allow_calls = bool(request.tools) and request.tool_choice.mode != "none"
         return CallGate(request.tools, streaming=streaming, cut=cut, allow_calls=allow_calls)
+
+    def _ending(self, prompt: Prompt, decoder: TurnDecoder, generation: Generation, gate: CallGate) -> tuple[StopReason, list[Event]]:
+        """The last batch of a turn, and how it ended."""
+        last = decoder.finish(generation.finish)
+        for anomaly in (*prompt.anomalies, *decoder.anomalies):
+            log.warning("%s: %s %.200r", generation.job.request_id, anomaly.code, anomaly.detail)
+        events = through(gate, last)
+        cut = bool(gate.cut_calls) or decoder.ended_in_call
+        events = self._may_go_on(prompt.request, events) if cut else events
+        self._cuts.count(conversation_key(prompt.request), cut=cut)
+        return last[-1].stop_reason if isinstance(last[-1], TurnEnd) else "error", events
 
     def _may_go_on(self, request: TurnRequest, events: list[Event]) -> list[Event]:
         """Marks the end of a turn whose call was cut and left out, unless this session was told to go on too often in a row."""

@@ -124,6 +124,11 @@ class Metrics:
         self._ahead.labels(self._model, outcome).inc()
         self._ahead_tokens.labels(self._model).inc(tokens)
 
+    def register(self, *collectors: Collector) -> None:
+        """Tells of something else too."""
+        for collector in collectors:
+            self._registry.register(collector)
+
     def text(self) -> bytes:
         """Everything in the text form of Prometheus, of CONTENT_TYPE."""
         return generate_latest(self._registry)
