@@ -97,6 +97,15 @@ def test_headers_win_and_the_last_turn_keeps_nothing(watched, place):
     assert (place_of.session, place_of.session_ends, place_of.wish) == ("D", True, RoutingWish(mode="kv", worker="cpu", rank=0))
 
 
+def test_equal_sessions_of_two_tenants_are_two(watched):
+    server, seen = watched()
+    for key in ("one", "two"):
+        ask(server, "/v1/messages", nvext=NVEXT, headers={"x-api-key": key, "x-parent-session-id": "parent"})
+    tenants = [tenant_of({"x-api-key": key}) for key in ("one", "two")]
+    assert [job.placement.session for job in seen] == [f"{tenant}/mine" for tenant in tenants]
+    assert [job.placement.parent for job in seen] == [f"{tenant}/parent" for tenant in tenants]
+
+
 @pytest.mark.parametrize(("bound", "seconds"), [(3600.0, 3600), (60.0, 60), (0.0, 0)])
 def test_wishes_to_keep_a_prompt_are_bounded(watched, bound, seconds):
     server, seen = watched(max_retain_seconds=bound)

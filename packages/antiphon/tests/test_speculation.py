@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from bench.prefix import mock_bench
+from packages.antiphon.tests.fleet_world import World
 from packages.antiphon.tests.replay_clients import CLIENTS, PlainResponses
 from packages.antiphon.tests.replay_world import TOOLS, Frontend, family_model, sampled, some_turn
 
@@ -19,6 +20,7 @@ from antiphon.engines.base import Chunk, Job, Placement
 from antiphon.engines.mock_script import Rule
 from antiphon.pipeline import PipelineOptions
 from antiphon.prompts import PromptOptions
+from antiphon.router.router import RouterOptions
 from antiphon.simulation.clock import VirtualClock
 from antiphon.speculation import Finished, Speculation, SpeculationOptions
 from antiphon.stabilize import ANTHROPIC_PREAMBLE
@@ -235,6 +237,33 @@ def test_nothing_to_compute_and_every_failure_stay_inside() -> None:
     refused.refusal = ContextOverflow(10, 5)
     assert asyncio.run(run(refused)) == [("failed", 0)]
     assert refused.engine.jobs == []
+
+
+def test_in_a_fleet_it_goes_to_the_worker_that_served_and_never_waits() -> None:
+    world = World(2, router=RouterOptions(queue_threshold=1.0), card={"batch_tokens": 64})
+    play = Play()
+    outcomes: list[tuple[str, int]] = []
+    speculation = Speculation(world.fleet, play.predict, options=SpeculationOptions(), count=lambda *one: outcomes.append(one))
+
+    async def work() -> None:
+        for session, worker in (("s", "b"), ("t", "a"), ("u", "b")):
+            speculation.follow(ended(session=session, worker=worker), tenant="t")
+        await speculation.idle()
+        assert [(len(worker.jobs), {job.prefill_only for job in worker.jobs}) for worker in world.workers.values()] == [
+            (1, {True}),
+            (2, {True}),
+        ]
+        busy = asyncio.create_task(world.chunks(world.job(prompt=range(640), wish=RoutingWish(worker="b"))))
+        await world.clock.sleep(0.01)
+        speculation.follow(ended(session="v", worker="b"), tenant="t")
+        await speculation.idle()
+        await busy
+        world.workers["a"].die()
+        speculation.follow(ended(session="w", worker="a"), tenant="t")
+        await speculation.idle()
+
+    world.run(work)
+    assert outcomes == [("finished", 2)] * 3 + [("dropped", 0), ("failed", 0)]
 
 
 TOOL = {"name": "run", "input_schema": {"type": "object", "properties": {"cmd": {"type": "string"}}}}
