@@ -19,8 +19,8 @@ class PlacingOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def job_of(prompt: Prompt, *, request_id: str, max_tokens: int, stop_ids: frozenset[int], tenant: str, options: PlacingOptions) -> Job:
-    """The job of a turn's first phase. Sessions are named with their tenant, so that nobody ends another's. With scope "tenant" the salt is the tenant's name, so that nobody learns from the time to the
-    first token what another one has sent."""
+    """The job of a turn's first phase. Sessions are named with their tenant, so that nobody ends another's. With scope "tenant" the salt
+    is the tenant's name too, so that nobody learns from the time to the first token what another one has sent."""
     request = prompt.request
     hints = request.hints
     return Job(
