@@ -101,8 +101,9 @@ def test_health_and_metrics_tell_of_the_workers(started: Any) -> None:
         ("a", "ready", "mock", 0),
         ("b", "ready", "mock", 0),
     ]
-    assert health["queued_turns"] == 0
+    assert health["queued_turns"] == 0 and health["kv_events"] == {"a": "none", "b": "none"}
     metrics = started.http.get("/metrics").text
+    assert 'antiphon_kv_event_source_missing{target="a",worker="a"} 1.0' in metrics
     for line in ('antiphon_worker_state{state="ready",worker="a"} 1.0', 'antiphon_worker_jobs{rank="0",worker="b"} 0.0'):
         assert line in metrics
     assert "antiphon_routing_decisions_total{reason=" in metrics and "antiphon_router_queue_seconds_count" in metrics

@@ -27,7 +27,7 @@ from antiphon.engines.embedded import EmbeddedEngine
 from antiphon.engines.mock import MockEngine, MockOptions
 from antiphon.engines.mock_faults import parse_fault
 from antiphon.engines.mock_script import load_script
-from antiphon.fleet.build import build_fleet, has_workers
+from antiphon.fleet.build import build_fleet, build_router_api, has_workers
 from antiphon.fleet.fleet import Fleet
 from antiphon.model import Model, ModelChoice, load_mock_model, load_model
 from antiphon.pipeline import Pipeline, PipelineOptions
@@ -157,7 +157,8 @@ class Server:
             seals = self._seals or open_seals(settings, random_bytes=os.urandom)
             pipeline = Pipeline(model, engine, options=options_of(settings), trace=trace, random_bytes=os.urandom, seals=seals)
             responses = Responses(pipeline, store=open_store(settings))
-            app = build_app(pipeline, settings, created=int(time.time()), responses=responses)
+            router_api = build_router_api(settings, new_id=pipeline.new_tag)
+            app = build_app(pipeline, settings, created=int(time.time()), responses=responses, router_api=router_api)
             host, port = self._listener.getsockname()[:2]
             stop = asyncio.Event()
             with stop_signals(stop):
@@ -176,6 +177,8 @@ class Server:
                 finally:
                     await responses.close(grace=left)
                     await pipeline.close()
+                    if router_api is not None:
+                        await router_api.close()
         finally:
             await engine.close()
             trace.close()

@@ -8,6 +8,7 @@ from antiphon.fleet.connector import NetworkConnector
 from antiphon.fleet.fleet import Fleet, FleetOptions
 from antiphon.fleet.members import WorkerSource
 from antiphon.fleet.migration import MigrationLimits
+from antiphon.fleet.select_route import SelectRoutes
 from antiphon.metrics.fleet_metrics import FleetMetrics
 from antiphon.model import Model
 from antiphon.router.kv_source import KvIndex
@@ -31,12 +32,22 @@ def build_fleet(settings: Settings, model: Model) -> Fleet:
         StaticDirectory(settings.worker_urls, settings.workers, clock=clock),
         NetworkConnector(model.tokenizer, key=settings.worker_key),
         accept=accepts(model),
-        follower=index,
+        # Other modes do not look at caches, and events nobody reads are not worth a process.
+        follower=index if settings.router_mode == "kv" else None,
     )
     router = Router(router_options(settings), clock=clock.now, random=Random(), view=index)
     return Fleet(
         source, router=router, options=fleet_options(settings), clock=clock, vocab_size=model.tokenizer.vocab_size, metrics=FleetMetrics()
     )
+
+
+def build_router_api(settings: Settings, *, new_id: Callable[[], str]) -> SelectRoutes | None:
+    """The router for others, where the settings want it."""
+    if not settings.enable_router_api:
+        return None
+    clock, index = RealClock(), KvIndex()
+    router = Router(router_options(settings), clock=clock.now, random=Random(), view=index)
+    return SelectRoutes(router, index, clock=clock.now, new_id=new_id, body_limit=settings.max_body_bytes)
 
 
 def router_options(settings: Settings) -> RouterOptions:

@@ -10,6 +10,7 @@ import msgspec
 
 from antiphon.fleet.member import Member, MemberReport
 from antiphon.router.ask import Released
+from antiphon.router.kv_source import TargetState
 from antiphon.router.router import Router
 from antiphon.simulation.clock import Clock
 from antiphon.workers.breaker import Breaker, BreakerOptions
@@ -34,6 +35,10 @@ class CacheFollower(Protocol):
 
     def forget(self, worker: str) -> None:
         """A worker is gone for good."""
+        ...
+
+    def states(self) -> Sequence[TargetState]:
+        """How far each feed can be believed."""
         ...
 
     async def close(self) -> None:
@@ -83,6 +88,10 @@ class Members:
     def reports(self) -> list[MemberReport]:
         """All of them, in the order they came."""
         return [member.report() for member in self._members.values()]
+
+    def event_states(self) -> Sequence[TargetState]:
+        """How far the events of each can be believed; nothing where nobody follows them."""
+        return self._source.follower.states() if self._source.follower is not None else ()
 
     def all(self) -> list[Member]:
         """All of them that are in the directory."""
