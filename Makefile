@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden replay replay-all soak-prompt bench-parsers bench-prefix bench-speculation bench-router-cpu faults bench-dispatch bench-prompt fuzz mutate forced-calls clean
+.PHONY: help install serve test lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden replay replay-all soak-prompt bench-parsers bench-prefix bench-embedded bench-speculation bench-router-cpu faults bench-dispatch bench-prompt fuzz mutate forced-calls clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -123,6 +123,10 @@ bench-prompt: ## what a 52K-token prompt costs before its first token: cold, aga
 bench-prefix: ## what a varying first line costs, on the simulated engine (52K tokens) and the embedded one (1K); an edited turn
 	@scripts/install.sh all
 	@$(BIN)/python -m bench.prefix $(ARGS)
+
+bench-embedded: ## slots and slices of the embedded engine: two sessions on one 4K prefix, short prompts beside a long one (status 1 if not as it must be)
+	@scripts/install.sh all
+	@$(BIN)/python -m bench.embedded $(ARGS)
 
 bench-router-cpu: ## what one routing decision costs: 52K tokens, block 16, 8 to 1,024 workers
 	@scripts/install.sh all

@@ -12,29 +12,16 @@ import typer
 from rich.console import Console
 
 from antiphon import __version__
-from antiphon.config import FILES, EngineSettings, Settings, WorkerSettings, flag_of, is_file_only, read_config_file
+from antiphon.config import FILES, EngineSettings, Settings, WorkerSettings, flag_of, is_file_only, place_of, read_config_file
 from antiphon.explain_cli import explain_command
 from antiphon.launch_cli import LaunchCommand, launch_command
 from antiphon.load_cli import bench_command
+from antiphon.simulate_cli import simulate_command
 from antiphon_turns.errors import ConfigError
 
 # Tables cut the names of long switches short on narrower terminals; a name that cannot be read cannot be typed.
 TABLE_COLUMNS = 160
 FILE_VALUES = "antiphon.file_values"
-# The order of the help text.
-PANELS = (
-    "Model and engine",
-    "Names and catalog",
-    "HTTP",
-    "Worker",
-    "Workers",
-    "Routing",
-    "Parsing and prompt",
-    "Prefix cache",
-    "State",
-    "Mock engine",
-    "Running",
-)
 app = typer.Typer(
     name="antiphon",
     no_args_is_help=True,
@@ -212,7 +199,7 @@ def _parameters_of(record: type[EngineSettings]) -> Iterator[inspect.Parameter]:
     """The options of a command, one for every field of its settings."""
     yield _parameter("ctx", typer.Context, inspect.Parameter.empty)
     hints = get_type_hints(record, include_extras=True)
-    for field in sorted(msgspec.structs.fields(record), key=lambda field: PANELS.index(get_args(hints[field.name])[1].extra["panel"])):
+    for field in sorted(msgspec.structs.fields(record), key=lambda field: place_of(field.name, record)):
         kind, meta = get_args(hints[field.name])
         if is_file_only(field.name, record):
             continue
@@ -253,6 +240,7 @@ _command_of(frontend, Settings)
 _command_of(worker, WorkerSettings)
 app.command("explain")(explain_command)
 app.command("bench")(bench_command)
+app.command("simulate")(simulate_command)
 app.command(
     "launch",
     cls=LaunchCommand,

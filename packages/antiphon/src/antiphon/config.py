@@ -29,6 +29,8 @@ WORKER = {"panel": "Worker"}
 WORKERS = {"panel": "Workers"}
 ROUTING = {"panel": "Routing"}
 RUNNING = {"panel": "Running"}
+PANELS = (MODEL, CATALOG, HTTP, WORKER, WORKERS, ROUTING, PARSING, CACHE, STATE, MOCK, RUNNING)
+"""In the order of the help text."""
 
 
 class EngineSettings(Struct, frozen=True, kw_only=True):
@@ -52,6 +54,16 @@ class EngineSettings(Struct, frozen=True, kw_only=True):
         int | None,
         Meta(description="CPU threads of the embedded engine. Default: all cores for prompts, one fewer to decode.", ge=1, extra=MODEL),
     ] = None
+    slots: Annotated[
+        int | None,
+        Meta(
+            description="Sessions the embedded engine holds and serves at once. Default: up to 4, in a sixteenth of the memory.",
+            ge=1,
+            le=64,
+            extra=MODEL,
+        ),
+    ] = None
+    block_size: Annotated[int, Meta(description="Tokens of a block in the embedded engine's KV events.", ge=1, extra=MODEL)] = 16
 
     tool_call_parser: Annotated[
         str | None,
@@ -297,6 +309,11 @@ def is_file_only(field: str, record: type[EngineSettings] = Settings) -> bool:
 def flag_of(field: str, record: type[EngineSettings] = Settings) -> str:
     """A setting's flag: its name, or the one its `Meta` gives."""
     return str(_extra(field, record).get("flag", f"--{field.replace('_', '-')}"))
+
+
+def place_of(field: str, record: type[EngineSettings]) -> int:
+    """Where in the help text a setting stands."""
+    return [panel["panel"] for panel in PANELS].index(_extra(field, record)["panel"])
 
 
 def _extra(field: str, record: type[EngineSettings]) -> dict[str, Any]:

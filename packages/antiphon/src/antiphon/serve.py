@@ -23,10 +23,11 @@ from antiphon.catalog import chosen_profile
 from antiphon.config import EngineSettings, Settings
 from antiphon.engines.base import Engine
 from antiphon.engines.default_model import DEFAULT_MODEL_NAME, default_model_path
-from antiphon.engines.embedded import EmbeddedEngine
+from antiphon.engines.embedded import EmbeddedEngine, EmbeddedOptions
 from antiphon.engines.mock import MockEngine, MockOptions
 from antiphon.engines.mock_faults import parse_fault
 from antiphon.engines.mock_script import load_script
+from antiphon.engines.slot_count import default_slots, memory_bytes
 from antiphon.fleet.build import build_fleet, build_router_api, has_workers
 from antiphon.fleet.fleet import Fleet
 from antiphon.model import Model, ModelChoice, load_mock_model, load_model
@@ -318,7 +319,9 @@ def build_engine(settings: EngineSettings, choice: ModelChoice) -> tuple[Model, 
     model = build_model(settings, choice)
     if settings.engine == "mock":
         return model, build_mock(settings, model)
-    return model, EmbeddedEngine(choice.path, context_length=model.context_length, threads=settings.threads)
+    slots = settings.slots or default_slots(model.kv_bytes_per_token, model.context_length, memory=memory_bytes())
+    options = EmbeddedOptions(slots=slots, block_tokens=settings.block_size)
+    return model, EmbeddedEngine(choice.path, context_length=model.context_length, threads=settings.threads, options=options)
 
 
 def build_model(settings: EngineSettings, choice: ModelChoice) -> Model:

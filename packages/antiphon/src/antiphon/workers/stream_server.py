@@ -32,11 +32,14 @@ log = logging.getLogger("antiphon")
 # many seconds without a byte taken.
 UNREAD_BYTES = 256 << 10
 STALL_SECONDS = 60.0
+# Frames leave at most so often: a frontend pays more for waking up than for a token. The first one behind a pause leaves at once, so what
+# comes alone never waits; engines that step all their jobs together lose nothing either.
+FRAME_SECONDS = 0.002
 
 
 class StreamServer:
     """Serves jobs over the token stream. `admit` raises WorkerError for a job that is not to be run; `stall_seconds`: how long a frontend
-    may read nothing of what is waiting for it."""
+    may read nothing of what is waiting for it; `frame_seconds`: the least time between two frames."""
 
     def __init__(
         self,
@@ -46,12 +49,14 @@ class StreamServer:
         incarnation: str,
         key: str | None = None,
         stall_seconds: float = STALL_SECONDS,
+        frame_seconds: float = FRAME_SECONDS,
     ) -> None:
         self.engine = engine
         self.admit = admit
         self.incarnation = incarnation
         self.key = key or ""
         self.stall_seconds = stall_seconds
+        self.frame_seconds = frame_seconds
         self.connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
 
@@ -90,6 +95,7 @@ class Connection(asyncio.Protocol):
         self.jobs: dict[int, asyncio.Task[None]] = {}
         self._pending: dict[int, Chunk] = {}
         self._failed: list[Failed] = []
+        self._next_frame = 0.0
         self._writable = asyncio.Event()
         self._writable.set()
         self._stalled: asyncio.TimerHandle | None = None
@@ -197,19 +203,27 @@ class Connection(asyncio.Protocol):
             self.jobs.pop(number, None)
 
     def _push(self, number: int, chunk: Chunk) -> None:
-        if not self._pending and not self._failed:
-            self._loop.call_soon(self._flush)
+        self._schedule()
         before = self._pending.get(number)
         self._pending[number] = chunk if before is None else joined(before, chunk)
 
     def _fail(self, number: int, error: WorkerError) -> None:
-        if not self._pending and not self._failed:
-            self._loop.call_soon(self._flush)
+        self._schedule()
         self._failed.append(failure(number, error))
+
+    def _schedule(self) -> None:
+        if self._pending or self._failed:
+            return
+        wait = self._next_frame - self._loop.time()
+        if wait > 0:
+            self._loop.call_later(wait, self._flush)
+        else:
+            self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         if not self._pending and not self._failed:
             return
+        self._next_frame = self._loop.time() + self._server.frame_seconds
         frames = [frame_of(sampled(self._pending))] if self._pending else []
         frames += map(frame_of, self._failed)
         self._pending, self._failed = {}, []
