@@ -267,6 +267,11 @@ class WorkerSettings(EngineSettings, frozen=True, kw_only=True):
     stream_port: Annotated[
         int, Meta(description="Port of the token stream to frontends of ours; 0 takes a free one.", ge=0, le=65535, extra=WORKER)
     ] = 0
+    enable_kv_events: Annotated[bool, Meta(description="Publish what the prefix cache holds, as vLLM does.", extra=WORKER)] = True
+    kv_events_port: Annotated[int, Meta(description="Port of these events; 0 takes a free one.", ge=0, le=65535, extra=WORKER)] = 0
+    kv_replay_port: Annotated[
+        int, Meta(description="Port where missed events are asked for; 0 takes a free one.", ge=0, le=65535, extra=WORKER)
+    ] = 0
     worker_key: Annotated[str | None, Meta(description="Key that frontends must send; better set in the environment.", extra=WORKER)] = None
 
 

@@ -312,13 +312,13 @@ def choice_of(settings: EngineSettings) -> ModelChoice:
     )
 
 
-def build_engine(settings: EngineSettings, choice: ModelChoice) -> tuple[Model, Engine]:
-    """A model and the engine that runs it. Raises ConfigError."""
+def build_engine(settings: EngineSettings, choice: ModelChoice, *, kv_events: bool = False) -> tuple[Model, Engine]:
+    """A model and the engine that runs it; with `kv_events` the engine remembers what changes in its cache. Raises ConfigError."""
     if settings.engine == "embedded" and choice.path.exists() and not is_gguf(choice.path):
         raise ConfigError(f"the embedded engine needs a .gguf file, and {choice.path} is none; a folder works with --engine mock")
     model = build_model(settings, choice)
     if settings.engine == "mock":
-        return model, build_mock(settings, model)
+        return model, build_mock(settings, model, kv_events=kv_events)
     slots = settings.slots or default_slots(model.kv_bytes_per_token, model.context_length, memory=memory_bytes())
     options = EmbeddedOptions(slots=slots, block_tokens=settings.block_size)
     return model, EmbeddedEngine(choice.path, context_length=model.context_length, threads=settings.threads, options=options)
@@ -335,7 +335,7 @@ def build_model(settings: EngineSettings, choice: ModelChoice) -> Model:
     return load_model(msgspec.structs.replace(choice, name=choice.name or DEFAULT_MODEL_NAME))
 
 
-def build_mock(settings: EngineSettings, model: Model) -> MockEngine:
+def build_mock(settings: EngineSettings, model: Model, *, kv_events: bool = False) -> MockEngine:
     """The scripted engine."""
     rules = load_script(settings.mock_script) if settings.mock_script else ()
     options = MockOptions(
@@ -346,6 +346,7 @@ def build_mock(settings: EngineSettings, model: Model) -> MockEngine:
         block_tokens=settings.mock_block_size,
         fault=parse_fault(settings.mock_fault) if settings.mock_fault is not None else None,
         seed=settings.mock_seed,
+        kv_events=kv_events,
     )
     return MockEngine(model.tokenizer, model.family.frame, rules=rules, options=options)
 
