@@ -199,3 +199,18 @@ def test_a_session_stays_with_its_worker_and_events_tell_of_its_cache(started: A
     while started.http.get("/health").json()["kv_events"][workers_seen.copy().pop()] != "fresh":
         assert time.monotonic() < deadline
     assert "antiphon_kv_blocks{" in started.http.get("/metrics").text
+
+
+def test_the_engine_of_the_process_may_be_one_worker_among_others(run_server: Any) -> None:
+    with workers(1) as (other,):
+        settings = Settings(engine="mock", http_port=0, worker_urls=[f"other={other.url}"], local_worker=True)
+        with run_server(settings) as server:
+            health = until(server, "ready")
+            assert [(one["name"], one["state"]) for one in health["workers"]] == [("local", "ready"), ("other", "ready")]
+            body = {"model": "antiphon-mock", **BODIES["/v1/chat/completions"], "nvext": {"extra_fields": ["worker"]}}
+            asked = [{**body, "messages": [{"role": "user", "content": f"question {number}"}]} for number in range(8)]
+            seen = {served_by(server.http.post("/v1/chat/completions", json=one)) for one in asked}
+            assert seen == {"local", "other"}
+    with run_server(Settings(engine="mock", http_port=0, local_worker=True)) as server:
+        assert [one["name"] for one in until(server, "ready")["workers"]] == ["local"]
+        assert ask(server, "/v1/responses").status_code == 200

@@ -215,6 +215,9 @@ class Settings(EngineSettings, frozen=True, kw_only=True):
     workers: Annotated[
         Path | None, Meta(description="TOML file of workers, read again when it changes (docs/workers.md).", extra=WORKERS)
     ] = None
+    local_worker: Annotated[
+        bool, Meta(description="Beside the workers, run --engine in this process as one more, named local.", extra=WORKERS)
+    ] = False
     worker_key: Annotated[str | None, Meta(description="Key that the workers ask for; better set in the environment.", extra=WORKERS)] = (
         None
     )

@@ -28,7 +28,7 @@ from antiphon.engines.mock import MockEngine, MockOptions
 from antiphon.engines.mock_faults import parse_fault
 from antiphon.engines.mock_script import load_script
 from antiphon.engines.slot_count import default_slots, memory_bytes
-from antiphon.fleet.build import build_fleet, build_router_api, has_workers
+from antiphon.fleet.build import build_fleet, build_router_api, has_remote_workers, has_workers
 from antiphon.fleet.fleet import Fleet
 from antiphon.model import Model, ModelChoice, load_mock_model, load_model
 from antiphon.pipeline import Pipeline, PipelineOptions
@@ -68,15 +68,17 @@ def run_server(settings: Settings) -> int:
 
 def run_frontend(settings: Settings) -> int:
     """The same, for a server without an engine of its own."""
-    if not has_workers(settings):
+    if not has_remote_workers(settings):
         raise ConfigError("a frontend needs workers: --worker URL, or --workers FILE; `antiphon serve` brings an engine of its own")
     return run_server(settings)
 
 
 def run_several(settings: Settings, console: Console) -> int:
     """Several processes on one port, that share nothing but the workers and the state folder."""
-    if not has_workers(settings):
-        raise ConfigError("--processes needs workers (--worker, --workers): an engine cannot be shared by several processes")
+    if settings.local_worker or not has_remote_workers(settings):
+        raise ConfigError(
+            "--processes needs workers (--worker, --workers) and no --local-worker: an engine cannot be shared by several processes"
+        )
     # Made before there is a second process, so that all seal with the same keys.
     seals = open_seals(settings, random_bytes=os.urandom)
     reserved = reserve(settings.http_host, settings.http_port, "--http-host or --http-port")
@@ -295,6 +297,9 @@ def build(settings: Settings) -> tuple[Model, Engine]:
         vendor_aliases=settings.vendor_aliases,
         replay=None if settings.replay == "family" else settings.replay,
     )
+    if settings.local_worker:
+        model, engine = build_engine(settings, choice)
+        return model, build_fleet(settings, model, local=engine)
     if has_workers(settings):
         model = build_model(settings, choice)
         return model, build_fleet(settings, model)

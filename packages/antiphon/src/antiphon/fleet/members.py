@@ -204,7 +204,11 @@ class Members:
     async def _look(self, member: Member) -> None:
         """Reaches the worker, or probes it."""
         try:
-            await self._within(self._reach(member) if member.engine is None else self._probe(member))
+            probes = self._options.probes
+            if member.engine is None:
+                await self._within(self._reach(member), probes.meeting_seconds)
+            else:
+                await self._within(self._probe(member), probes.limit_seconds)
         except ConfigError as error:
             await self._refuse(member, error.message)
         except WorkerError as error:
@@ -218,14 +222,14 @@ class Members:
             if member.state == "refused":
                 member.state = "connecting"
 
-    async def _within(self, look: Coroutine[Any, Any, None]) -> None:
+    async def _within(self, look: Coroutine[Any, Any, None], seconds: float) -> None:
         """The look, or WorkerTimeout."""
         work = asyncio.ensure_future(look)
-        limit = asyncio.ensure_future(self._clock.sleep(self._options.probes.limit_seconds))
+        limit = asyncio.ensure_future(self._clock.sleep(seconds))
         try:
             await asyncio.wait({work, limit}, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
-                raise WorkerTimeout(f"it did not answer within {self._options.probes.limit_seconds:g} s")
+                raise WorkerTimeout(f"it did not answer within {seconds:g} s")
             work.result()
         finally:
             limit.cancel()
