@@ -82,6 +82,23 @@ def test_a_full_queue_is_told_at_once() -> None:
     assert world.metric("antiphon_routing_refusals_total", reason="full") == 2
 
 
+def test_what_only_fills_a_cache_gives_way() -> None:
+    world = World(1, router=RouterOptions(queue_threshold=0.0))
+
+    async def work() -> None:
+        running = asyncio.create_task(world.chunks(world.job(tokens=3)))
+        await world.clock.sleep(0.01)
+        with pytest.raises(Overloaded):
+            await world.chunks(world.job(prefill_only=True))
+        await running
+        world.workers["a"].faults = [Fault("cut-after", 0)]
+        with pytest.raises(StreamInterrupted):
+            await world.chunks(world.job(prefill_only=True))
+
+    world.run(work)
+    assert world.metric("antiphon_migrations_total") == 0
+
+
 def test_a_client_that_leaves_frees_worker_and_queue() -> None:
     world = World(1, router=RouterOptions(queue_threshold=0.0))
 

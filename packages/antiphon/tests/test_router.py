@@ -265,6 +265,12 @@ def test_optional_jobs_do_not_wait() -> None:
     world = World(1)
     world.place(5000)
     assert world.ask(10, optional=True).because == "optional"
+    world.router.prefilled("k1")
+    before = world.router.loads()
+    ahead = world.place(prompt(0), optional=True)
+    assert [load.prefill_tokens for load in world.router.loads()] == [load.prefill_tokens for load in before]
+    assert world.place(prompt(0), key="real").cached_tokens == 1599
+    world.done(ahead)
 
 
 def test_those_whose_workers_are_busy_keep_nobody_else_waiting() -> None:

@@ -249,7 +249,9 @@ class Router:
         self._choices += 1
         target.last_chosen = self._choices
         self._turns.move_to_end(target.name)
-        running = Running(target=target, prompt_tokens=ask.prompt_tokens, prefill=ask.prompt_tokens - held, osl=ask.placement.osl)
+        # An optional job gives way to every other one, so it is nobody's load.
+        weight = 0 if ask.optional else ask.prompt_tokens
+        running = Running(target=target, prompt_tokens=weight, prefill=max(weight - held, 0), osl=ask.placement.osl)
         running.begin()
         self._order.mark(target)
         self._running[ask.key] = running
