@@ -55,7 +55,7 @@ class World:
         """The answer; its prompt is unlike any other where only a length is given."""
         self.asked += 1
         ids = array("I", range(self.asked << 20, (self.asked << 20) + tokens)) if isinstance(tokens, int) else tokens
-        placement = {
+        placement: dict[str, Any] = {
             "session": session,
             **{name: fields.pop(name) for name in ("wish", "parent", "osl", "strict_priority") if name in fields},
         }
