@@ -313,6 +313,24 @@ def test_a_hanging_only_worker_ends_in_a_time_out() -> None:
     assert 2 <= world.run(work) <= 3.5
 
 
+def test_a_silent_worker_that_answers_no_probe_is_given_up_sooner() -> None:
+    world = World(2)
+    world.workers["a"].faults = [Fault("hang-after", 5)]
+
+    async def power_off() -> None:
+        await world.clock.sleep(0.5)
+        world.workers["a"].alive = False
+
+    async def work() -> float:
+        job = world.job(wish=RoutingWish(worker="a"))
+        off = asyncio.create_task(power_off())
+        assert await world.played(job) == said(job.prompt_ids, 1, 20)
+        await off
+        return world.clock.now()
+
+    assert 10 < world.run(work) < 20
+
+
 def test_a_cancelled_client_is_no_silent_worker() -> None:
     world = World(1, options=QUICK)
     world.workers["a"].faults = [Fault("hang-after", 5)]
