@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden replay replay-all soak-prompt bench-parsers bench-prefix bench-embedded bench-speculation bench-router-cpu faults bench-dispatch bench-prompt fuzz mutate forced-calls clean
+.PHONY: help install serve test test-vllm lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden replay replay-all soak-prompt bench-parsers bench-prefix bench-embedded bench-speculation bench-router-cpu faults bench-dispatch bench-prompt fuzz mutate forced-calls clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -30,6 +30,10 @@ serve: ## install what serving needs and serve on 127.0.0.1:8000 (ARGS="--http-p
 test: ## the whole test suite (PYTEST_ARGS="-k hermes", JOBS=0 for one process)
 	@scripts/install.sh all
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+
+test-vllm: ## a real vLLM on this CPU behind a real frontend: text, calls, cache, events, priority (brings vLLM once, 3.6 GB; PYTEST_ARGS)
+	@scripts/install.sh all
+	@scripts/test_vllm.sh $(PYTEST_ARGS)
 
 lint: ## ruff, types, import law, house rules
 	@scripts/install.sh all

@@ -82,6 +82,23 @@ def test_a_full_queue_is_told_at_once() -> None:
     assert world.metric("antiphon_routing_refusals_total", reason="full") == 2
 
 
+def test_what_only_fills_a_cache_gives_way() -> None:
+    world = World(1, router=RouterOptions(queue_threshold=0.0))
+
+    async def work() -> None:
+        running = asyncio.create_task(world.chunks(world.job(tokens=3)))
+        await world.clock.sleep(0.01)
+        with pytest.raises(Overloaded):
+            await world.chunks(world.job(prefill_only=True))
+        await running
+        world.workers["a"].faults = [Fault("cut-after", 0)]
+        with pytest.raises(StreamInterrupted):
+            await world.chunks(world.job(prefill_only=True))
+
+    world.run(work)
+    assert world.metric("antiphon_migrations_total") == 0
+
+
 def test_a_client_that_leaves_frees_worker_and_queue() -> None:
     world = World(1, router=RouterOptions(queue_threshold=0.0))
 
@@ -294,6 +311,24 @@ def test_a_hanging_only_worker_ends_in_a_time_out() -> None:
         return world.clock.now()
 
     assert 2 <= world.run(work) <= 3.5
+
+
+def test_a_silent_worker_that_answers_no_probe_is_given_up_sooner() -> None:
+    world = World(2)
+    world.workers["a"].faults = [Fault("hang-after", 5)]
+
+    async def power_off() -> None:
+        await world.clock.sleep(0.5)
+        world.workers["a"].alive = False
+
+    async def work() -> float:
+        job = world.job(wish=RoutingWish(worker="a"))
+        off = asyncio.create_task(power_off())
+        assert await world.played(job) == said(job.prompt_ids, 1, 20)
+        await off
+        return world.clock.now()
+
+    assert 10 < world.run(work) < 20
 
 
 def test_a_cancelled_client_is_no_silent_worker() -> None:

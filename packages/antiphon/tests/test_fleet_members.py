@@ -9,6 +9,7 @@ from packages.antiphon.tests.fleet_world import World, said
 from antiphon.engines.mock_faults import Fault
 from antiphon.fleet.fleet import FleetOptions
 from antiphon.fleet.members import MemberOptions
+from antiphon.router.kv_source import TargetState
 from antiphon.workers.breaker import BreakerOptions
 from antiphon.workers.card import WorkerCard
 from antiphon_turns import RoutingWish, Sampling
@@ -139,6 +140,9 @@ def test_a_restart_is_seen_by_its_card() -> None:
 
         def forget(self, worker: str) -> None:
             told.append((worker, "left"))
+
+        def states(self) -> list[TargetState]:
+            return []
 
         async def close(self) -> None:
             told.append(("", "closed"))

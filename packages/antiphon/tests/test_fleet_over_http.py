@@ -101,8 +101,9 @@ def test_health_and_metrics_tell_of_the_workers(started: Any) -> None:
         ("a", "ready", "mock", 0),
         ("b", "ready", "mock", 0),
     ]
-    assert health["queued_turns"] == 0
+    assert health["queued_turns"] == 0 and set(health["kv_events"]) == {"a", "b"}
     metrics = started.http.get("/metrics").text
+    assert 'antiphon_kv_event_source_missing{target="a",worker="a"} 0.0' in metrics
     for line in ('antiphon_worker_state{state="ready",worker="a"} 1.0', 'antiphon_worker_jobs{rank="0",worker="b"} 0.0'):
         assert line in metrics
     assert "antiphon_routing_decisions_total{reason=" in metrics and "antiphon_router_queue_seconds_count" in metrics
@@ -164,3 +165,52 @@ def test_a_worker_with_a_shorter_context_is_refused(run_server: Any, caplog: pyt
         engine = build(Settings(engine="mock", worker_urls=[short.url]))[1]
         with pytest.raises(ConfigError, match="--context-length 1000"):
             asyncio.run(engine.start())
+
+
+def served_by(answer: Any) -> str:
+    assert answer.status_code == 200, answer.text
+    name: str = answer.json()["nvext"]["worker"]
+    return name
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_a_request_may_name_its_worker_and_is_told_who_served(started: Any, name: str) -> None:
+    headers = {"x-worker-instance-id": name}
+    body = {"model": "antiphon-mock", **BODIES["/v1/chat/completions"], "nvext": {"extra_fields": ["worker"]}}
+    answers = [started.http.post("/v1/chat/completions", json=body, headers=headers) for _ in range(3)]
+    assert {served_by(answer) for answer in answers} == {name}
+    wrong = started.http.post("/v1/chat/completions", json=body, headers={"x-worker-instance-id": "nobody"})
+    assert wrong.status_code == 400 and "no worker is called" in wrong.text
+
+
+def test_a_session_stays_with_its_worker_and_events_tell_of_its_cache(started: Any) -> None:
+    headers = {"x-claude-code-session-id": "s-1"}
+    messages: list[dict[str, str]] = []
+    workers_seen, cached = set(), []
+    for turn in range(6):
+        messages += [{"role": "user", "content": f"turn {turn}: " + "many words " * 60}]
+        body = {"model": "antiphon-mock", "messages": messages, "nvext": {"extra_fields": ["worker", "cached_tokens"]}}
+        answer = started.http.post("/v1/chat/completions", json=body, headers=headers)
+        workers_seen.add(served_by(answer))
+        cached.append(answer.json()["nvext"]["cached_tokens"])
+        messages += [{"role": "assistant", "content": answer.json()["choices"][0]["message"]["content"]}]
+    assert len(workers_seen) == 1 and all(cached[1:]) and cached == sorted(cached)
+    deadline = time.monotonic() + SECONDS
+    while started.http.get("/health").json()["kv_events"][workers_seen.copy().pop()] != "fresh":
+        assert time.monotonic() < deadline
+    assert "antiphon_kv_blocks{" in started.http.get("/metrics").text
+
+
+def test_the_engine_of_the_process_may_be_one_worker_among_others(run_server: Any) -> None:
+    with workers(1) as (other,):
+        settings = Settings(engine="mock", http_port=0, worker_urls=[f"other={other.url}"], local_worker=True)
+        with run_server(settings) as server:
+            health = until(server, "ready")
+            assert [(one["name"], one["state"]) for one in health["workers"]] == [("local", "ready"), ("other", "ready")]
+            body = {"model": "antiphon-mock", **BODIES["/v1/chat/completions"], "nvext": {"extra_fields": ["worker"]}}
+            asked = [{**body, "messages": [{"role": "user", "content": f"question {number}"}]} for number in range(8)]
+            seen = {served_by(server.http.post("/v1/chat/completions", json=one)) for one in asked}
+            assert seen == {"local", "other"}
+    with run_server(Settings(engine="mock", http_port=0, local_worker=True)) as server:
+        assert [one["name"] for one in until(server, "ready")["workers"]] == ["local"]
+        assert ask(server, "/v1/responses").status_code == 200

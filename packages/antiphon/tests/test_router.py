@@ -55,7 +55,7 @@ class World:
         """The answer; its prompt is unlike any other where only a length is given."""
         self.asked += 1
         ids = array("I", range(self.asked << 20, (self.asked << 20) + tokens)) if isinstance(tokens, int) else tokens
-        placement = {
+        placement: dict[str, Any] = {
             "session": session,
             **{name: fields.pop(name) for name in ("wish", "parent", "osl", "strict_priority") if name in fields},
         }
@@ -265,6 +265,12 @@ def test_optional_jobs_do_not_wait() -> None:
     world = World(1)
     world.place(5000)
     assert world.ask(10, optional=True).because == "optional"
+    world.router.prefilled("k1")
+    before = world.router.loads()
+    ahead = world.place(prompt(0), optional=True)
+    assert [load.prefill_tokens for load in world.router.loads()] == [load.prefill_tokens for load in before]
+    assert world.place(prompt(0), key="real").cached_tokens == 1599
+    world.done(ahead)
 
 
 def test_those_whose_workers_are_busy_keep_nobody_else_waiting() -> None:

@@ -6,12 +6,17 @@ from collections.abc import AsyncGenerator
 import httpx
 import msgspec
 import pytest
+import zmq
+import zmq.asyncio
 from packages.antiphon.tests.engine_fakes import run
 from packages.antiphon.tests.worker_stage import Stage, answer, worker
 
 from antiphon.engines.base import Chunk, Job
 from antiphon.engines.stream_client import StreamClient
-from antiphon.workers.cards import connect, stream_address
+from antiphon.router.kv_events import BlockStored, read_batch
+from antiphon.workers.card import KvFeed
+from antiphon.workers.cards import at_home, connect, stream_address
+from antiphon.workers.kv_publisher import END
 from antiphon.workers.stream_server import Connection, StreamServer, admit_within
 from antiphon.workers.stream_wire import Hello, Submit, frame_of
 from antiphon_turns import Sampling
@@ -315,3 +320,52 @@ def test_a_stop_lets_jobs_end_and_takes_no_more():
             await client.close()
 
     run(scene)
+
+
+def test_the_cache_is_told_to_whoever_listens():
+    async def scene():
+        async with worker() as stage:
+            card, client = await connect(stage.address)
+            (feed,) = card.feeds
+            context = zmq.asyncio.Context()
+            listening = context.socket(zmq.SUB)
+            listening.subscribe(b"")
+            listening.connect(feed.events)
+            asking = context.socket(zmq.DEALER)
+            asking.connect(feed.replay)
+            await client.start()
+            job = stage.job("@@REPEAT:40@@")
+            ids, _ = await answer(client, job)
+            wanted = (len(job.prompt_ids) + len(ids)) // 16
+            hashes: list[int | bytes] = []
+            seq = 0
+            while len(hashes) < wanted:
+                # Subscribing takes its time, so what it missed is asked for.
+                await asking.send_multipart([b"", seq.to_bytes(8, "big")])
+                while (frames := await asking.recv_multipart())[2] != END:
+                    seq = int.from_bytes(frames[2], "big") + 1
+                    batch = read_batch(frames[3])
+                    hashes += [one for event in batch.events if isinstance(event, BlockStored) for one in event.hashes]
+            assert len(hashes) == len(set(hashes)) == wanted
+            assert seq >= 1
+            context.destroy(0)
+            await client.close()
+
+    run(scene)
+
+
+def test_a_worker_may_keep_its_cache_to_itself():
+    async def scene():
+        async with worker(enable_kv_events=False) as stage:
+            card, _ = await connect(stage.address)
+            assert card.feeds == ()
+            assert card.block_tokens == 16
+
+    run(scene)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]", "*"])
+def test_a_feed_on_every_address_is_at_the_urls(host):
+    feed = KvFeed(events=f"tcp://{host}:5557", replay=f"tcp://{host}:5558", topic="t")
+    assert at_home(feed, "http://10.1.2.3:8100") == KvFeed(events="tcp://10.1.2.3:5557", replay="tcp://10.1.2.3:5558", topic="t")
+    assert at_home(KvFeed(events="tcp://elsewhere:1"), "http://10.1.2.3:8100") == KvFeed(events="tcp://elsewhere:1")

@@ -13,6 +13,7 @@ from packages.antiphon.tests.worker_stage import worker
 
 import antiphon.serve
 from antiphon.config import WorkerSettings
+from antiphon.model import load_mock_model
 from antiphon.serve import build_engine, choice_of
 
 
@@ -66,7 +67,7 @@ async def _serve(port: int) -> None:
 
 def main() -> None:
     """The nursery itself."""
-    antiphon.serve.load_mock_model = functools.cache(antiphon.serve.load_mock_model)
+    vars(antiphon.serve)["load_mock_model"] = functools.cache(load_mock_model)
     settings = WorkerSettings(engine="mock")
     build_engine(settings, choice_of(settings))
     sys.stdout.write("ready\n")

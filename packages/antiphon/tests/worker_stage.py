@@ -12,7 +12,7 @@ from antiphon.engines.base import Chunk, Engine, Job
 from antiphon.model import Model
 from antiphon.serve import bind, build_engine, choice_of, listen, serve_http
 from antiphon.workers.directory import WorkerAddress
-from antiphon.workers.process import WorkerService, address_of
+from antiphon.workers.process import WorkerService, address_of, start_publisher
 from antiphon_turns import Sampling
 
 
@@ -41,10 +41,11 @@ async def worker(engine: Engine | None = None, **settings: Any) -> AsyncIterator
     """A worker with the mock engine, or with the given one in its place."""
     chosen = WorkerSettings(**{"engine": "mock", "http_port": 0, "shutdown_grace_seconds": 1.0, **settings})
     listener, stream = bind(chosen), listen(chosen.http_host, 0, "--stream-port")
-    model, own = build_engine(chosen, choice_of(chosen))
+    model, own = build_engine(chosen, choice_of(chosen), kv_events=True)
     engine = engine or own
     await engine.start()
-    service = WorkerService(chosen, model, engine, stream_address=address_of(stream))
+    publisher = start_publisher(chosen, engine)
+    service = WorkerService(chosen, model, engine, stream_address=address_of(stream), publisher=publisher)
     await service.stream.start(stream)
     stage = Stage(service, model, engine, f"http://{address_of(listener)}")
     grace = chosen.shutdown_grace_seconds
@@ -54,7 +55,9 @@ async def worker(engine: Engine | None = None, **settings: Any) -> AsyncIterator
     finally:
         stage.stop.set()
         await serving
-        service.stream.close()
+        service.close()
+        if publisher is not None:
+            publisher.close()
         await engine.close()
         listener.close()
         stream.close()

@@ -215,6 +215,9 @@ class Settings(EngineSettings, frozen=True, kw_only=True):
     workers: Annotated[
         Path | None, Meta(description="TOML file of workers, read again when it changes (docs/workers.md).", extra=WORKERS)
     ] = None
+    local_worker: Annotated[
+        bool, Meta(description="Beside the workers, run --engine in this process as one more, named local.", extra=WORKERS)
+    ] = False
     worker_key: Annotated[str | None, Meta(description="Key that the workers ask for; better set in the environment.", extra=WORKERS)] = (
         None
     )
@@ -266,6 +269,11 @@ class WorkerSettings(EngineSettings, frozen=True, kw_only=True):
     http_port: Annotated[int, Meta(description="Port to listen on; 0 takes a free one.", ge=0, le=65535, extra=HTTP)] = 8100
     stream_port: Annotated[
         int, Meta(description="Port of the token stream to frontends of ours; 0 takes a free one.", ge=0, le=65535, extra=WORKER)
+    ] = 0
+    enable_kv_events: Annotated[bool, Meta(description="Publish what the prefix cache holds, as vLLM does.", extra=WORKER)] = True
+    kv_events_port: Annotated[int, Meta(description="Port of these events; 0 takes a free one.", ge=0, le=65535, extra=WORKER)] = 0
+    kv_replay_port: Annotated[
+        int, Meta(description="Port where missed events are asked for; 0 takes a free one.", ge=0, le=65535, extra=WORKER)
     ] = 0
     worker_key: Annotated[str | None, Meta(description="Key that frontends must send; better set in the environment.", extra=WORKER)] = None
 

@@ -28,7 +28,7 @@ from antiphon.engines.mock import MockEngine, MockOptions
 from antiphon.engines.mock_faults import parse_fault
 from antiphon.engines.mock_script import load_script
 from antiphon.engines.slot_count import default_slots, memory_bytes
-from antiphon.fleet.build import build_fleet, has_workers
+from antiphon.fleet.build import build_fleet, build_router_api, has_remote_workers, has_workers
 from antiphon.fleet.fleet import Fleet
 from antiphon.model import Model, ModelChoice, load_mock_model, load_model
 from antiphon.pipeline import Pipeline, PipelineOptions
@@ -68,15 +68,17 @@ def run_server(settings: Settings) -> int:
 
 def run_frontend(settings: Settings) -> int:
     """The same, for a server without an engine of its own."""
-    if not has_workers(settings):
+    if not has_remote_workers(settings):
         raise ConfigError("a frontend needs workers: --worker URL, or --workers FILE; `antiphon serve` brings an engine of its own")
     return run_server(settings)
 
 
 def run_several(settings: Settings, console: Console) -> int:
     """Several processes on one port, that share nothing but the workers and the state folder."""
-    if not has_workers(settings):
-        raise ConfigError("--processes needs workers (--worker, --workers): an engine cannot be shared by several processes")
+    if settings.local_worker or not has_remote_workers(settings):
+        raise ConfigError(
+            "--processes needs workers (--worker, --workers) and no --local-worker: an engine cannot be shared by several processes"
+        )
     # Made before there is a second process, so that all seal with the same keys.
     seals = open_seals(settings, random_bytes=os.urandom)
     reserved = reserve(settings.http_host, settings.http_port, "--http-host or --http-port")
@@ -158,7 +160,8 @@ class Server:
             seals = self._seals or open_seals(settings, random_bytes=os.urandom)
             pipeline = Pipeline(model, engine, options=options_of(settings), trace=trace, random_bytes=os.urandom, seals=seals)
             responses = Responses(pipeline, store=open_store(settings))
-            app = build_app(pipeline, settings, created=int(time.time()), responses=responses)
+            router_api = build_router_api(settings, new_id=pipeline.new_tag)
+            app = build_app(pipeline, settings, created=int(time.time()), responses=responses, router_api=router_api)
             host, port = self._listener.getsockname()[:2]
             stop = asyncio.Event()
             with stop_signals(stop):
@@ -177,6 +180,8 @@ class Server:
                 finally:
                     await responses.close(grace=left)
                     await pipeline.close()
+                    if router_api is not None:
+                        await router_api.close()
         finally:
             await engine.close()
             trace.close()
@@ -292,6 +297,9 @@ def build(settings: Settings) -> tuple[Model, Engine]:
         vendor_aliases=settings.vendor_aliases,
         replay=None if settings.replay == "family" else settings.replay,
     )
+    if settings.local_worker:
+        model, engine = build_engine(settings, choice)
+        return model, build_fleet(settings, model, local=engine)
     if has_workers(settings):
         model = build_model(settings, choice)
         return model, build_fleet(settings, model)
@@ -309,13 +317,13 @@ def choice_of(settings: EngineSettings) -> ModelChoice:
     )
 
 
-def build_engine(settings: EngineSettings, choice: ModelChoice) -> tuple[Model, Engine]:
-    """A model and the engine that runs it. Raises ConfigError."""
+def build_engine(settings: EngineSettings, choice: ModelChoice, *, kv_events: bool = False) -> tuple[Model, Engine]:
+    """A model and the engine that runs it; with `kv_events` the engine remembers what changes in its cache. Raises ConfigError."""
     if settings.engine == "embedded" and choice.path.exists() and not is_gguf(choice.path):
         raise ConfigError(f"the embedded engine needs a .gguf file, and {choice.path} is none; a folder works with --engine mock")
     model = build_model(settings, choice)
     if settings.engine == "mock":
-        return model, build_mock(settings, model)
+        return model, build_mock(settings, model, kv_events=kv_events)
     slots = settings.slots or default_slots(model.kv_bytes_per_token, model.context_length, memory=memory_bytes())
     options = EmbeddedOptions(slots=slots, block_tokens=settings.block_size)
     return model, EmbeddedEngine(choice.path, context_length=model.context_length, threads=settings.threads, options=options)
@@ -332,7 +340,7 @@ def build_model(settings: EngineSettings, choice: ModelChoice) -> Model:
     return load_model(msgspec.structs.replace(choice, name=choice.name or DEFAULT_MODEL_NAME))
 
 
-def build_mock(settings: EngineSettings, model: Model) -> MockEngine:
+def build_mock(settings: EngineSettings, model: Model, *, kv_events: bool = False) -> MockEngine:
     """The scripted engine."""
     rules = load_script(settings.mock_script) if settings.mock_script else ()
     options = MockOptions(
@@ -343,6 +351,7 @@ def build_mock(settings: EngineSettings, model: Model) -> MockEngine:
         block_tokens=settings.mock_block_size,
         fault=parse_fault(settings.mock_fault) if settings.mock_fault is not None else None,
         seed=settings.mock_seed,
+        kv_events=kv_events,
     )
     return MockEngine(model.tokenizer, model.family.frame, rules=rules, options=options)
 

@@ -27,7 +27,7 @@ class Attempt:
         self._placed = placed
         self._chunks = member.engine.generate(_for_rank(job, member, placed))
         self._watch = watch
-        self._wait = watch.begin()
+        self._wait = watch.begin(lambda: not member.health.is_well)
         self._vocab_size = vocab_size
         self._on_first: Callable[[str], None] | None = on_first
         member.jobs += 1

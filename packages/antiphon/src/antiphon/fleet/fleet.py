@@ -15,8 +15,9 @@ from antiphon.fleet.member import Member, MemberReport
 from antiphon.fleet.members import MemberOptions, Members, WorkerSource
 from antiphon.fleet.migration import Journey, MigrationLimits
 from antiphon.fleet.silence import SilenceWatch
-from antiphon.metrics.fleet_metrics import FleetGauges, FleetMetrics
+from antiphon.metrics.fleet_metrics import EventGauges, FleetGauges, FleetMetrics
 from antiphon.router.ask import Answer, Ask, Placed, Queued, Refused, Released, TargetLoad
+from antiphon.router.kv_source import TargetState
 from antiphon.router.router import Router
 from antiphon.simulation.clock import Clock
 from antiphon_turns.errors import AntiphonError, Overloaded, WorkerError, WorkerRefusal, WorkerUnavailable
@@ -137,6 +138,10 @@ class Fleet:
         """The workers."""
         return self._members.reports()
 
+    def event_states(self) -> Sequence[TargetState]:
+        """How far what their events tell of their caches can be believed."""
+        return self._members.event_states()
+
     def loads(self) -> list[TargetLoad]:
         """What the router has sent them."""
         return self._router.loads()
@@ -148,7 +153,8 @@ class Fleet:
 
     def collectors(self) -> list[Collector]:
         """Its metrics."""
-        return [self._metrics, FleetGauges(reports=self.reports, loads=self.loads, queued=lambda: self.queued)]
+        gauges = FleetGauges(reports=self.reports, loads=self.loads, queued=lambda: self.queued)
+        return [self._metrics, gauges, EventGauges(self.event_states)]
 
     @property
     def router(self) -> Router:
@@ -170,6 +176,7 @@ class Fleet:
             self._metrics.refused(answer.because)
             raise _error_of(answer)
         self._metrics.placed(answer.reason, answer.waited)
+        log.debug("%s goes to %s by %s, with %d tokens cached there", key, answer.worker, answer.reason, answer.cached_tokens)
         return answer
 
     async def _when_back(self, key: str, job: Job, unfit: frozenset[str], until: float) -> Placed | Refused:

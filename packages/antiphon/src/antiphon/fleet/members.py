@@ -10,6 +10,7 @@ import msgspec
 
 from antiphon.fleet.member import Member, MemberReport
 from antiphon.router.ask import Released
+from antiphon.router.kv_source import TargetState
 from antiphon.router.router import Router
 from antiphon.simulation.clock import Clock
 from antiphon.workers.breaker import Breaker, BreakerOptions
@@ -34,6 +35,10 @@ class CacheFollower(Protocol):
 
     def forget(self, worker: str) -> None:
         """A worker is gone for good."""
+        ...
+
+    def states(self) -> Sequence[TargetState]:
+        """How far each feed can be believed."""
         ...
 
     async def close(self) -> None:
@@ -83,6 +88,10 @@ class Members:
     def reports(self) -> list[MemberReport]:
         """All of them, in the order they came."""
         return [member.report() for member in self._members.values()]
+
+    def event_states(self) -> Sequence[TargetState]:
+        """How far the events of each can be believed; nothing where nobody follows them."""
+        return self._source.follower.states() if self._source.follower is not None else ()
 
     def all(self) -> list[Member]:
         """All of them that are in the directory."""
@@ -195,7 +204,11 @@ class Members:
     async def _look(self, member: Member) -> None:
         """Reaches the worker, or probes it."""
         try:
-            await self._within(self._reach(member) if member.engine is None else self._probe(member))
+            probes = self._options.probes
+            if member.engine is None:
+                await self._within(self._reach(member), probes.meeting_seconds)
+            else:
+                await self._within(self._probe(member), probes.limit_seconds)
         except ConfigError as error:
             await self._refuse(member, error.message)
         except WorkerError as error:
@@ -209,14 +222,14 @@ class Members:
             if member.state == "refused":
                 member.state = "connecting"
 
-    async def _within(self, look: Coroutine[Any, Any, None]) -> None:
+    async def _within(self, look: Coroutine[Any, Any, None], seconds: float) -> None:
         """The look, or WorkerTimeout."""
         work = asyncio.ensure_future(look)
-        limit = asyncio.ensure_future(self._clock.sleep(self._options.probes.limit_seconds))
+        limit = asyncio.ensure_future(self._clock.sleep(seconds))
         try:
             await asyncio.wait({work, limit}, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
-                raise WorkerTimeout(f"it did not answer within {self._options.probes.limit_seconds:g} s")
+                raise WorkerTimeout(f"it did not answer within {seconds:g} s")
             work.result()
         finally:
             limit.cancel()

@@ -54,6 +54,8 @@ class Journey:
     def why_not(self) -> str | None:
         """Why the job cannot go on elsewhere, as the end of a sentence; None when it can."""
         limits = self._limits
+        if self._job.prefill_only:
+            return "it was to fill that worker's cache"
         if self._job.grammar is not None and self.output:
             # The engine's grammar begins at its root; where the output stands in it only the lost worker knew.
             return "output that must keep to a grammar cannot be continued elsewhere once it has begun"

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from prometheus_client import Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from antiphon.fleet.member import MemberReport
 from antiphon.router.ask import TargetLoad
+from antiphon.router.kv_source import TargetState
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 
@@ -38,6 +39,39 @@ class FleetMetrics(Collector):
         """See prometheus_client."""
         for metric in (self._decisions, self._refusals, self._wait, self._migrations):
             yield from metric.collect()
+
+
+class EventGauges(Collector):
+    """What the engines' KV events are worth, worker by worker."""
+
+    def __init__(self, states: Callable[[], Sequence[TargetState]]) -> None:
+        self._states = states
+
+    def collect(self) -> Iterator[Metric]:
+        """See prometheus_client."""
+        where = ["worker", "target"]
+        missing = GaugeMetricFamily(
+            "antiphon_kv_event_source_missing", "1 where a worker's cache is only guessed, since none of its events come.", labels=where
+        )
+        state = GaugeMetricFamily("antiphon_kv_event_state", "1 for the state of each feed (docs/workers.md).", labels=[*where, "state"])
+        blocks = GaugeMetricFamily("antiphon_kv_blocks", "Blocks that are known to be cached on the device.", labels=where)
+        counts = {
+            name: CounterMetricFamily(f"antiphon_kv_event_{name}", text, labels=where)
+            for name, text in (
+                ("messages", "Messages of KV events applied."),
+                ("gaps", "Gaps in them."),
+                ("lost", "Messages that no replay had."),
+                ("restarts", "Engines that began anew."),
+            )
+        }
+        for one in self._states():
+            labels = [one.worker, one.target]
+            missing.add_metric(labels, one.state in ("none", "missing"))
+            state.add_metric([*labels, one.state], 1)
+            blocks.add_metric(labels, one.blocks)
+            for name, family in counts.items():
+                family.add_metric(labels, getattr(one, name))
+        yield from (missing, state, blocks, *counts.values())
 
 
 class FleetGauges(Collector):

@@ -31,7 +31,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """Where should this job run? `key` is unique among the running and waiting ones. Either `ids`, or `hashes` by block size where
     somebody has them already. `exclude` names workers that must not get it. `arrival` in seconds of the router's clock. `optional`
-    jobs do not wait: without a free worker they are refused."""
+    jobs do not wait, and give way to all others: without a free worker they are refused, and they are no load."""
 
     key: str
     prompt_tokens: int

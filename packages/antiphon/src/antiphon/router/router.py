@@ -106,6 +106,14 @@ class Router:
             return Queued(key=ask.key, ahead=ahead)
         return _refused(ask, "full", f"{ahead} requests wait for a worker already; come back in a moment", 2.0)
 
+    def select(self, ask: Ask) -> Placed | Refused:
+        """Where the job would run if it came now and did not have to wait. Changes nothing and counts nothing."""
+        group = self._group(ask)
+        if not self._eligible_for(group):
+            return self._nobody(ask, group)
+        target, reason, _, held = self._pick(ask, group)
+        return Placed(key=ask.key, worker=target.info.name, rank=target.rank, reason=reason, cached_tokens=held)
+
     def prefilled(self, key: str) -> list[Released]:
         """The job's first token is there. Unknown keys and second calls change nothing."""
         running = self._running.get(key)
@@ -235,28 +243,33 @@ class Router:
         return released
 
     def _place(self, ask: Ask, group: Group, *, waited: float) -> Placed:
-        eligible = self._eligible_for(group)
-        mode = ask.placement.wish.mode or self._options.mode
-        sights = self._sights.of(ask) if mode == "kv" else []
-        target, reason = self._choose(ask, eligible, mode, sights)
-        if group.worker is not None or group.rank is not None:
-            reason = "wish"
-        elif group.home is not None:
-            reason = "session"
-        held = 0
-        for sight in sights:
-            if sight.block_tokens == target.info.block_tokens:
-                held = min(sight.held_tokens(target.name), ask.prompt_tokens - 1)
-                self._sights.predict(target.name, sight)
+        target, reason, sight, held = self._pick(ask, group)
+        if sight is not None:
+            self._sights.predict(target.name, sight)
         self._choices += 1
         target.last_chosen = self._choices
         self._turns.move_to_end(target.name)
-        running = Running(target=target, prompt_tokens=ask.prompt_tokens, prefill=ask.prompt_tokens - held, osl=ask.placement.osl)
+        # An optional job gives way to every other one, so it is nobody's load.
+        weight = 0 if ask.optional else ask.prompt_tokens
+        running = Running(target=target, prompt_tokens=weight, prefill=max(weight - held, 0), osl=ask.placement.osl)
         running.begin()
         self._order.mark(target)
         self._running[ask.key] = running
         self._note_room(target)
         return Placed(key=ask.key, worker=target.info.name, rank=target.rank, reason=reason, cached_tokens=held, waited=waited)
+
+    def _pick(self, ask: Ask, group: Group) -> tuple[Target, Reason, Sight | None, int]:
+        """The target, why, what is known of the prompt in its blocks, and how many tokens it holds."""
+        mode = ask.placement.wish.mode or self._options.mode
+        sights = self._sights.of(ask) if mode == "kv" else []
+        target, reason = self._choose(ask, self._eligible_for(group), mode, sights)
+        if group.worker is not None or group.rank is not None:
+            reason = "wish"
+        elif group.home is not None:
+            reason = "session"
+        sight = next((sight for sight in sights if sight.block_tokens == target.info.block_tokens), None)
+        held = min(sight.held_tokens(target.name), ask.prompt_tokens - 1) if sight is not None else 0
+        return target, reason, sight, held
 
     def _choose(self, ask: Ask, eligible: list[Target], mode: RouterMode, sights: list[Sight]) -> tuple[Target, Reason]:
         everybody = eligible is self._open

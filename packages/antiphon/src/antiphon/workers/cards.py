@@ -1,6 +1,7 @@
 """Who is there: a worker's card, and the client that speaks to it."""
 
 import logging
+import re
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -60,6 +61,7 @@ def _ours(answer: Any, url: str, key: str | None) -> tuple[WorkerCard, Engine]:
     except msgspec.ValidationError as error:
         raise WorkerProtocolError(f"the card of the worker at {url} cannot be read: {error}") from error
     host, port = stream_address(card.stream or "", url)
+    card = msgspec.structs.replace(card, feeds=tuple(at_home(feed, url) for feed in card.feeds))
     return card, StreamClient(host, port, key=key, constrains=card.constrains, reports_logprobs=card.reports_logprobs)
 
 
@@ -69,6 +71,17 @@ def stream_address(stream: str, url: str) -> tuple[str, int]:
     if not port.isdecimal():
         raise WorkerProtocolError(f"the card of the worker at {url} names no token stream")
     return host.strip("[]") or urlsplit(url).hostname or "", int(port)
+
+
+def at_home(feed: KvFeed, url: str) -> KvFeed:
+    """A feed on every address of its machine is at the one of the `url`."""
+    host = urlsplit(url).hostname or ""
+    host = f"[{host}]" if ":" in host else host
+
+    def at(address: str) -> str:
+        return re.sub(r"^tcp://(0\.0\.0\.0|\[::\]|\*):", f"tcp://{host}:", address)
+
+    return msgspec.structs.replace(feed, events=at(feed.events), replay=None if feed.replay is None else at(feed.replay))
 
 
 def _ids(answer: object, where: str) -> list[int]:

@@ -24,12 +24,14 @@ class Connector(Protocol):
 
 class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A well worker is probed every `seconds`; after `failures` in a row it is unwell, and probed after `first_retry_seconds`, then
-    twice as long each time up to `seconds`. A probe that takes `limit_seconds` has failed."""
+    twice as long each time up to `seconds`. A probe that takes `limit_seconds` has failed, and so has a first meeting that takes
+    `meeting_seconds`: an engine in this process may have a model to load."""
 
     seconds: float = 5.0
     failures: int = 2
     first_retry_seconds: float = 0.25
     limit_seconds: float = 10.0
+    meeting_seconds: float = 300.0
 
 
 class Health:

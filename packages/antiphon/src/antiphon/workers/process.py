@@ -5,7 +5,6 @@ import secrets
 import socket
 import time
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
@@ -23,8 +22,10 @@ from antiphon.engines.base import Engine, Job
 from antiphon.engines.vllm_wire import ABORT, GENERATE
 from antiphon.model import Model
 from antiphon.serve import bind, build_engine, choice_of, listen, new_loop, serve_http, set_up_logging, stop_signals
-from antiphon.workers.card import WorkerCard
+from antiphon.workers.cache_publisher import CachePublisher, HasCache
+from antiphon.workers.card import KvFeed, WorkerCard
 from antiphon.workers.generate_route import AbortRoute, GenerateRoute, error_body
+from antiphon.workers.kv_publisher import KvPublisher, PublishAt
 from antiphon.workers.stream_server import StreamServer, admit_within
 from antiphon_protocols import ErrorResponse
 from antiphon_turns.errors import AntiphonError, WorkerUnavailable
@@ -63,10 +64,11 @@ class Worker:
         settings = self._settings
         started = time.monotonic()
         with self._console.status("Loading the model ..."):
-            model, engine = build_engine(settings, choice_of(settings))
+            model, engine = build_engine(settings, choice_of(settings), kv_events=settings.enable_kv_events)
             await engine.start()
+        publisher = start_publisher(settings, engine)
         try:
-            service = WorkerService(settings, model, engine, stream_address=address_of(self._stream))
+            service = WorkerService(settings, model, engine, stream_address=address_of(self._stream), publisher=publisher)
             await service.stream.start(self._stream)
             stop = asyncio.Event()
             with stop_signals(stop):
@@ -74,8 +76,10 @@ class Worker:
                 try:
                     await serve_http(service.app, self._listener, grace=settings.shutdown_grace_seconds, stop=stop, drain=service.drain)
                 finally:
-                    service.stream.close()
+                    service.close()
         finally:
+            if publisher is not None:
+                publisher.close()
             await engine.close()
         self._console.print("The worker has stopped.")
         return 0
@@ -88,14 +92,21 @@ class Worker:
 
 
 class WorkerService:
-    """What a worker answers. `stream_address` is where its token stream is, as frontends reach it."""
+    """What a worker answers. `stream_address` is where its token stream is, as frontends reach it; `publisher` tells of its cache, and
+    is started."""
 
-    def __init__(self, settings: WorkerSettings, model: Model, engine: Engine, *, stream_address: str) -> None:
+    def __init__(
+        self, settings: WorkerSettings, model: Model, engine: Engine, *, stream_address: str, publisher: KvPublisher | None = None
+    ) -> None:
         self._model = model
         self._engine = engine
         self._draining = False
         self._within = admit_within(context_length=model.context_length, vocab_size=model.tokenizer.vocab_size)
-        self.card = card_of(settings, model, engine, stream_address=stream_address)
+        feeds = (publisher.feed(),) if publisher is not None else ()
+        self.card = card_of(settings, model, engine, stream_address=stream_address, feeds=feeds)
+        self._cache: CachePublisher | None = None
+        if publisher is not None and isinstance(engine, HasCache):
+            self._cache = CachePublisher(engine.cache, publisher, running=lambda: self.running)
         self.stream = StreamServer(engine, admit=self._admit, incarnation=self.card.incarnation, key=settings.worker_key)
         self._generate = GenerateRoute(
             engine,
@@ -121,6 +132,12 @@ class WorkerService:
         self._draining = True
         await self.stream.drain(seconds)
 
+    def close(self) -> None:
+        """Ends the token stream, and what is told of the cache."""
+        self.stream.close()
+        if self._cache is not None:
+            self._cache.close()
+
     def _ready(self) -> bool:
         return self._engine.ready() and not self._draining
 
@@ -130,6 +147,8 @@ class WorkerService:
         if not self._engine.ready():
             raise WorkerUnavailable("the worker's engine is not running; see its log")
         self._within(job)
+        if self._cache is not None:
+            self._cache.stir()
 
     def _build(self, key: str | None) -> ASGIApp:
         routes = [
@@ -173,22 +192,31 @@ class TokenizeRequest(msgspec.Struct):
     prompt: str
 
 
-def card_of(settings: WorkerSettings, model: Model, engine: Engine, *, stream_address: str) -> WorkerCard:
+def start_publisher(settings: WorkerSettings, engine: Engine) -> KvPublisher | None:
+    """Publishes the engine's KV events; None where it has none, or nobody is to be told. Raises ConfigError when a port is taken."""
+    if not settings.enable_kv_events or not isinstance(engine, HasCache):
+        return None
+    where = PublishAt(host=settings.http_host, port=settings.kv_events_port, replay_port=settings.kv_replay_port)
+    publisher = KvPublisher(engine.cache.block_tokens, where)
+    publisher.start()
+    return publisher
+
+
+def card_of(settings: WorkerSettings, model: Model, engine: Engine, *, stream_address: str, feeds: tuple[KvFeed, ...]) -> WorkerCard:
     """What a frontend must know of this worker."""
-    mock: dict[str, Any] = {}
-    if settings.engine == "mock":
-        mock = {"block_tokens": settings.mock_block_size, "cache_blocks": settings.mock_cache_blocks}
     return WorkerCard(
         kind=settings.engine,
         model=model.name,
         family=model.label,
         context_length=model.context_length,
+        block_tokens=engine.cache.block_tokens if isinstance(engine, HasCache) else None,
+        cache_blocks=engine.cache.total_blocks if isinstance(engine, HasCache) else None,
+        feeds=feeds,
         stream=stream_address,
         constrains=engine.constrains,
         reports_logprobs=engine.reports_logprobs,
         vocabulary=model.tokenizer.fingerprint,
         incarnation=secrets.token_hex(8),
-        **mock,
     )
 
 
