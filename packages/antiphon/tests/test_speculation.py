@@ -2,6 +2,7 @@
 never costs a client anything."""
 
 import asyncio
+import json
 import random
 from array import array
 from collections.abc import AsyncGenerator, Sequence
@@ -10,16 +11,22 @@ from typing import Any
 
 import msgspec
 import pytest
+from bench.prefix import mock_bench
+from packages.antiphon.tests.fleet_world import World
 from packages.antiphon.tests.replay_clients import CLIENTS, PlainResponses
 from packages.antiphon.tests.replay_world import TOOLS, Frontend, family_model, sampled, some_turn
 
 from antiphon.engines.base import Chunk, Job, Placement
+from antiphon.engines.mock_script import Rule
 from antiphon.pipeline import PipelineOptions
 from antiphon.prompts import PromptOptions
+from antiphon.router.router import RouterOptions
+from antiphon.simulation.clock import VirtualClock
 from antiphon.speculation import Finished, Speculation, SpeculationOptions
 from antiphon.stabilize import ANTHROPIC_PREAMBLE
+from antiphon.surfaces import messages_surface
 from antiphon_turns import AgentHints, CallSegment, ReasoningSegment, RoutingWish, Sampling, Segment, TextSegment, TurnRequest
-from antiphon_turns.errors import ContextOverflow, RequestError, WorkerError, WorkerUnavailable
+from antiphon_turns.errors import AntiphonError, ContextOverflow, Overloaded, RequestError, WorkerUnavailable
 
 FAMILIES = ("deepseek_v3_2", "deepseek_v4", "deepseek_v41", "gemma4", "glm47", "harmony", "hermes", "kimi_k2", "kimi_k3")
 NEWER = ("minimax_m2", "minimax_m3", "mistral", "qwen3_coder")
@@ -65,7 +72,7 @@ class Workers:
 
     constrains = reports_logprobs = False
 
-    def __init__(self, error: WorkerError | None = None) -> None:
+    def __init__(self, error: AntiphonError | None = None) -> None:
         self.jobs: list[Job] = []
         self.closed = 0
         self.up = True
@@ -113,7 +120,7 @@ def ended(request: TurnRequest = HINTED, *, session: str = "s", **fields: Any) -
 class Play:
     """Speculation about a prefix that is known beforehand."""
 
-    def __init__(self, *, ahead: Sequence[int] = (1, 2, 3, 9, 9), error: WorkerError | None = None, **options: Any) -> None:
+    def __init__(self, *, ahead: Sequence[int] = (1, 2, 3, 9, 9), error: AntiphonError | None = None, **options: Any) -> None:
         self.engine = Workers(error)
         self.outcomes: list[tuple[str, int]] = []
         self.refusal: RequestError | None = None
@@ -225,10 +232,38 @@ def test_nothing_to_compute_and_every_failure_stay_inside() -> None:
     assert asyncio.run(run(Play(ahead=(1, 2, 3, 4)))) == [("needless", 0)]
     assert asyncio.run(run(Play(ahead=()))) == [("needless", 0)]
     assert asyncio.run(run(Play(error=WorkerUnavailable("gone")))) == [("failed", 0)]
+    assert asyncio.run(run(Play(error=Overloaded("every worker is busy")))) == [("dropped", 0)]
     refused = Play()
     refused.refusal = ContextOverflow(10, 5)
     assert asyncio.run(run(refused)) == [("failed", 0)]
     assert refused.engine.jobs == []
+
+
+def test_in_a_fleet_it_goes_to_the_worker_that_served_and_never_waits() -> None:
+    world = World(2, router=RouterOptions(queue_threshold=1.0), card={"batch_tokens": 64})
+    play = Play()
+    outcomes: list[tuple[str, int]] = []
+    speculation = Speculation(world.fleet, play.predict, options=SpeculationOptions(), count=lambda *one: outcomes.append(one))
+
+    async def work() -> None:
+        for session, worker in (("s", "b"), ("t", "a"), ("u", "b")):
+            speculation.follow(ended(session=session, worker=worker), tenant="t")
+        await speculation.idle()
+        assert [(len(worker.jobs), {job.prefill_only for job in worker.jobs}) for worker in world.workers.values()] == [
+            (1, {True}),
+            (2, {True}),
+        ]
+        busy = asyncio.create_task(world.chunks(world.job(prompt=range(640), wish=RoutingWish(worker="b"))))
+        await world.clock.sleep(0.01)
+        speculation.follow(ended(session="v", worker="b"), tenant="t")
+        await speculation.idle()
+        await busy
+        world.workers["a"].die()
+        speculation.follow(ended(session="w", worker="a"), tenant="t")
+        await speculation.idle()
+
+    world.run(work)
+    assert outcomes == [("finished", 2)] * 3 + [("dropped", 0), ("failed", 0)]
 
 
 TOOL = {"name": "run", "input_schema": {"type": "object", "properties": {"cmd": {"type": "string"}}}}
@@ -236,11 +271,15 @@ WRITES = "think of it " * 40 + "\n</think>\n\n<tool_call>\n<function=run>\n<para
 RULES = [{"when": "<tool_response>", "say": "Fine.\n</think>\n\nDone."}, {"when": "", "say": WRITES.format("some words of a file " * 60)}]
 
 
-@pytest.mark.parametrize(("asked", "stream"), [(False, False), (True, False), (True, True)])
-def test_the_next_turn_pays_only_for_the_result(serve_mock: Any, *, asked: bool, stream: bool) -> None:
-    server = serve_mock(RULES, replay="none")
+SETTINGS = [("asked", False, False), ("asked", True, True), ("always", False, True), ("off", True, False)]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("setting", "hint", "ahead"), SETTINGS)
+def test_the_next_turn_pays_only_for_the_result(serve_mock: Any, *, setting: str, hint: bool, stream: bool, ahead: bool) -> None:
+    server = serve_mock(RULES, replay="none", speculative_prefill=setting)
     body: dict[str, Any] = {"model": "antiphon-mock", "max_tokens": 900, "tools": [TOOL], "thinking": {"type": "adaptive"}}
-    body |= {"nvext": {"agent_hints": {"speculative_prefill": asked}}}
+    body |= {"nvext": {"agent_hints": {"speculative_prefill": hint}}}
     body["messages"] = [{"role": "user", "content": "Write the file."}]
     headers = {"x-session-id": "S"}
     content = server.http.post("/v1/messages", json=body, headers=headers).json()["content"]
@@ -250,7 +289,32 @@ def test_the_next_turn_pays_only_for_the_result(serve_mock: Any, *, asked: bool,
     assert answer.status_code == 200
     last = server.traced()[-1]
     computed = len(last["prompt_ids"]) - last["cached_tokens"]
-    assert (computed < 60) == asked and (computed > 250) == (not asked)
+    assert (computed < 60) == ahead and (computed > 250) == (not ahead)
     metrics = server.http.get("/metrics").text
     finished = 'antiphon_speculative_prefills_total{model="antiphon-mock",outcome="finished"}'
-    assert (finished in metrics) == asked
+    assert (finished in metrics) == ahead
+
+
+def test_the_next_request_ends_what_is_being_computed() -> None:
+    rules = [Rule(when=rule["when"], say=rule["say"]) for rule in RULES]
+    clock = VirtualClock()
+    body: dict[str, Any] = {"model": "antiphon-mock", "max_tokens": 900, "tools": [TOOL], "thinking": {"type": "adaptive"}}
+    body["messages"] = [{"role": "user", "content": "Write the file."}]
+
+    async def run() -> str:
+        opened = mock_bench(strip=True, rules=rules, clock=clock, passing=clock.run, speculative_prefill="always", replay="none")
+        async with opened as bench:
+            speculation, pipeline = bench.pipeline.speculation, bench.pipeline
+            content = (await bench.ask(json.dumps(body).encode())).content
+            while not speculation.sent:
+                await asyncio.sleep(0)
+            result = {"type": "tool_result", "tool_use_id": content[-1]["id"], "content": "ok"}
+            body["messages"] += [{"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
+            call = messages_surface().ingest(json.dumps(body).encode(), {})
+            await pipeline.prepare(call.turn)
+            assert len(speculation) == 0
+            await speculation.close()
+            assert not speculation.sent
+            return pipeline.metrics.text().decode()
+
+    assert 'antiphon_speculative_prefills_total{model="antiphon-mock",outcome="cancelled"} 1.0' in asyncio.run(run())

@@ -16,6 +16,7 @@ from antiphon.config import FILES, EngineSettings, Settings, WorkerSettings, fla
 from antiphon.explain_cli import explain_command
 from antiphon.launch_cli import LaunchCommand, launch_command
 from antiphon.load_cli import bench_command
+from antiphon.simulate_cli import simulate_command
 from antiphon_turns.errors import ConfigError
 
 # Tables cut the names of long switches short on narrower terminals; a name that cannot be read cannot be typed.
@@ -239,6 +240,7 @@ _command_of(frontend, Settings)
 _command_of(worker, WorkerSettings)
 app.command("explain")(explain_command)
 app.command("bench")(bench_command)
+app.command("simulate")(simulate_command)
 app.command(
     "launch",
     cls=LaunchCommand,

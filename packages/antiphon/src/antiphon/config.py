@@ -54,6 +54,16 @@ class EngineSettings(Struct, frozen=True, kw_only=True):
         int | None,
         Meta(description="CPU threads of the embedded engine. Default: all cores for prompts, one fewer to decode.", ge=1, extra=MODEL),
     ] = None
+    slots: Annotated[
+        int | None,
+        Meta(
+            description="Sessions the embedded engine holds and serves at once. Default: up to 4, in a sixteenth of the memory.",
+            ge=1,
+            le=64,
+            extra=MODEL,
+        ),
+    ] = None
+    block_size: Annotated[int, Meta(description="Tokens of a block in the embedded engine's KV events.", ge=1, extra=MODEL)] = 16
 
     tool_call_parser: Annotated[
         str | None,
@@ -75,6 +85,10 @@ class EngineSettings(Struct, frozen=True, kw_only=True):
     ] = "none"
     mock_cache_blocks: Annotated[int, Meta(description="Blocks of the prefix cache; 0: nothing is cached.", ge=0, extra=MOCK)] = 1 << 16
     mock_block_size: Annotated[int, Meta(description="Tokens of a block of the prefix cache.", ge=1, extra=MOCK)] = 16
+    mock_seed: Annotated[
+        int | None,
+        Meta(description="Say words that follow from this number and the prompt until the limit, instead of a script.", ge=0, extra=MOCK),
+    ] = None
     mock_fault: Annotated[
         str | None,
         Meta(description="Fail on purpose: crash-after=N, hang-after=N, cut-after=N, slow=FACTOR or wrong-ids.", extra=MOCK),

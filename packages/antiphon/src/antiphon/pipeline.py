@@ -26,7 +26,7 @@ from antiphon.cache_watch import CacheWatch, Foresight
 from antiphon.constraints import check_request
 from antiphon.cuts import CutCounts
 from antiphon.decode import TurnDecoder
-from antiphon.engines.base import Engine
+from antiphon.engines.base import Engine, Job
 from antiphon.fleet.fleet import Fleet
 from antiphon.generate import Generation
 from antiphon.metrics.meter import TurnMeter
@@ -210,17 +210,15 @@ class Pipeline:
             raise WorkerUnavailable("nothing here can take a turn now; try again in a moment, or see the server's log")
         prompt, model = prepared.prompt, self.model
         request = prompt.request
-        sealer = self.sealer(prepared.tenant)
-        decoder = TurnDecoder(model, request, prompt_tokens=len(prompt.ids), opening=prompt.opening, turn_tag=turn_tag, sealer=sealer)
-        job = job_of(
-            prompt,
-            request_id=request_id,
-            max_tokens=prepared.max_tokens,
-            stop_ids=model.stop_ids,
-            tenant=prepared.tenant,
-            options=self._options.placing,
+        decoder = TurnDecoder(
+            model,
+            request,
+            prompt_tokens=len(prompt.ids),
+            opening=prompt.opening,
+            turn_tag=turn_tag,
+            sealer=self.sealer(prepared.tenant),
         )
-        generation = Generation(self.engine, model, request, job, decoder)
+        generation = Generation(self.engine, model, request, self._job(prepared, request_id), decoder)
         notes = ServingNotes(since=prepared.since, clock=time.monotonic, worker=self._options.worker)
         meter = self.metrics.start(request, since=prepared.since)
         gate = self._gate(request, argument_streaming or self._options.argument_streaming)
@@ -248,6 +246,16 @@ class Pipeline:
             self.running -= 1
             if ended in ("cancelled", "error"):
                 self._keep(prepared, decoder, ended, generation, meter)
+
+    def _job(self, prepared: Prepared, request_id: str) -> Job:
+        return job_of(
+            prepared.prompt,
+            request_id=request_id,
+            max_tokens=prepared.max_tokens,
+            stop_ids=self.model.stop_ids,
+            tenant=prepared.tenant,
+            options=self._options.placing,
+        )
 
     def _gate(self, request: TurnRequest, streaming: ArgumentStreaming) -> CallGate:
         spent = self._cuts.spent(conversation_key(request))

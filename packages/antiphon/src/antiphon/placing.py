@@ -6,6 +6,7 @@ import msgspec
 
 from antiphon.engines.base import Job, Placement
 from antiphon.prompts import Prompt
+from antiphon.tenant import ANYONE
 
 CacheScope = Literal["shared", "tenant"]
 
@@ -18,8 +19,8 @@ class PlacingOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def job_of(prompt: Prompt, *, request_id: str, max_tokens: int, stop_ids: frozenset[int], tenant: str, options: PlacingOptions) -> Job:
-    """The job of a turn's first phase. With scope "tenant" the salt is the tenant's name, so that nobody learns from the time to the
-    first token what another one has sent."""
+    """The job of a turn's first phase. Sessions are named with their tenant, so that nobody ends another's. With scope "tenant" the salt
+    is the tenant's name too, so that nobody learns from the time to the first token what another one has sent."""
     request = prompt.request
     hints = request.hints
     return Job(
@@ -32,8 +33,8 @@ def job_of(prompt: Prompt, *, request_id: str, max_tokens: int, stop_ids: frozen
         cache_salt=tenant if options.cache_scope == "tenant" else "",
         retain_seconds=0.0 if request.session_ends else min(request.retain_seconds, options.max_retain_seconds),
         placement=Placement(
-            session=request.session,
-            parent=request.parent,
+            session=_of_tenant(request.session, tenant),
+            parent=_of_tenant(request.parent, tenant),
             session_ends=request.session_ends,
             strict_priority=hints.strict_priority,
             head_start=hints.latency_sensitivity or 0.0,
@@ -41,3 +42,7 @@ def job_of(prompt: Prompt, *, request_id: str, max_tokens: int, stop_ids: frozen
             wish=request.routing,
         ),
     )
+
+
+def _of_tenant(session: str | None, tenant: str) -> str | None:
+    return session if session is None or tenant == ANYONE else f"{tenant}/{session}"

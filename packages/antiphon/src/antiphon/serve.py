@@ -23,10 +23,11 @@ from antiphon.catalog import chosen_profile
 from antiphon.config import EngineSettings, Settings
 from antiphon.engines.base import Engine
 from antiphon.engines.default_model import DEFAULT_MODEL_NAME, default_model_path
-from antiphon.engines.embedded import EmbeddedEngine
+from antiphon.engines.embedded import EmbeddedEngine, EmbeddedOptions
 from antiphon.engines.mock import MockEngine, MockOptions
 from antiphon.engines.mock_faults import parse_fault
 from antiphon.engines.mock_script import load_script
+from antiphon.engines.slot_count import default_slots, memory_bytes
 from antiphon.fleet.build import build_fleet, has_workers
 from antiphon.fleet.fleet import Fleet
 from antiphon.model import Model, ModelChoice, load_mock_model, load_model
@@ -266,7 +267,7 @@ class QuietServer(uvicorn.Server):
 def options_of(settings: Settings) -> PipelineOptions:
     """The pipeline's part of the settings."""
     return PipelineOptions(
-        worker=f"{settings.engine}-0",
+        worker=None if has_workers(settings) else f"{settings.engine}-0",
         max_turns=settings.max_turns,
         ledger_bytes=settings.ledger_bytes,
         compared_bytes=settings.compared_bytes,
@@ -315,7 +316,9 @@ def build_engine(settings: EngineSettings, choice: ModelChoice, *, kv_events: bo
     model = build_model(settings, choice)
     if settings.engine == "mock":
         return model, build_mock(settings, model, kv_events=kv_events)
-    return model, EmbeddedEngine(choice.path, context_length=model.context_length, threads=settings.threads)
+    slots = settings.slots or default_slots(model.kv_bytes_per_token, model.context_length, memory=memory_bytes())
+    options = EmbeddedOptions(slots=slots, block_tokens=settings.block_size, kv_events=kv_events)
+    return model, EmbeddedEngine(choice.path, context_length=model.context_length, threads=settings.threads, options=options)
 
 
 def build_model(settings: EngineSettings, choice: ModelChoice) -> Model:
@@ -340,6 +343,7 @@ def build_mock(settings: EngineSettings, model: Model, *, kv_events: bool = Fals
         block_tokens=settings.mock_block_size,
         fault=parse_fault(settings.mock_fault) if settings.mock_fault is not None else None,
         kv_events=kv_events,
+        seed=settings.mock_seed,
     )
     return MockEngine(model.tokenizer, model.family.frame, rules=rules, options=options)
 

@@ -17,7 +17,7 @@ import msgspec
 from antiphon.engines.base import Engine, Job, Placement
 from antiphon.explain.sent import common_prefix
 from antiphon_turns import CallSegment, Segment, StopReason, TurnRequest
-from antiphon_turns.errors import AntiphonError
+from antiphon_turns.errors import AntiphonError, CapacityError
 
 log = logging.getLogger("antiphon")
 
@@ -124,6 +124,8 @@ class Speculation:
             if held == len(prefix):
                 return "needless", 0
             await self._compute(job_ahead(turn, prefix))
+        except CapacityError:
+            return "dropped", 0
         except AntiphonError as error:
             log.debug("%s: nothing computed ahead: %s", turn.job.request_id, error.message)
             return "failed", 0

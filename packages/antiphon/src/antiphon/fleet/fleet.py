@@ -235,6 +235,6 @@ class Fleet:
 
 
 def _error_of(refused: Refused) -> AntiphonError:
-    if refused.because == "full":
+    if refused.because in ("full", "optional"):
         return Overloaded(refused.message, retry_after=refused.retry_after)
     return WorkerRefusal(refused.message) if refused.because == "unfit" else WorkerUnavailable(refused.message)

@@ -235,13 +235,14 @@ class Members:
     async def _probe(self, member: Member) -> None:
         card = await self._source.connector.probe(member.address)
         before = member.card
-        member.card = card
         if before is None or card.incarnation == before.incarnation:
             return
         log.warning("worker %s has started anew; what it held is forgotten", member.name)
-        self._source.accept(card)
+        # Whatever the old client was connected to is gone, and the new process may be reached in another way.
+        await self._hang_up(member)
+        self._settle(member)
         member.breaker.succeeded()
-        self._join_router(member)
+        await self._reach(member)
 
     def _join_router(self, member: Member) -> None:
         assert member.card is not None, "only a worker that was reached joins"
