@@ -14,11 +14,7 @@ FUZZ_SECONDS ?= 600
 PYTEST_ARGS ?=
 export PYTHON
 
-<<<<<<< HEAD
-.PHONY: help install serve test test-vllm lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden replay replay-all soak-prompt bench-parsers bench-prefix bench-speculation bench-router-cpu bench-dispatch bench-prompt fuzz mutate forced-calls clean
-=======
-.PHONY: help install serve test lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden replay replay-all soak-prompt bench-parsers bench-prefix bench-embedded bench-speculation bench-router-cpu faults bench-dispatch bench-prompt fuzz mutate forced-calls clean
->>>>>>> main
+.PHONY: help install serve test test-vllm lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden replay replay-all soak-prompt bench-parsers bench-prefix bench-embedded bench-speculation bench-router-cpu faults bench-dispatch bench-prompt fuzz mutate forced-calls clean
 
 help: ## this list
 	@echo "usage: make TARGET"
