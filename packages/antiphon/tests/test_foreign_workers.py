@@ -18,7 +18,7 @@ from antiphon.workers.card import KvFeed
 from antiphon.workers.cards import connect
 from antiphon.workers.directory import WorkerAddress
 from antiphon_turns import Sampling
-from antiphon_turns.errors import ConfigError, StreamInterrupted, WorkerProtocolError
+from antiphon_turns.errors import ConfigError, StreamInterrupted, WorkerProtocolError, WorkerUnavailable
 
 METRICS = """# TYPE vllm:cache_config_info gauge
 vllm:cache_config_info{block_size="32",cache_dtype="auto",num_gpu_blocks="1456",num_cpu_blocks="None"} 1.0
@@ -164,6 +164,24 @@ def test_a_llama_server(said, constrains):
             assert isinstance(engine, LlamaCppEngine)
             assert (card.kind, card.model, card.context_length) == ("llamacpp", "a.gguf", 4096)
             assert card.constrains is constrains
+
+    run(scene)
+
+
+def test_a_server_that_is_not_ready_may_be_later():
+    async def scene():
+        async with fake({"GET /card": says({}, 503)}) as server:
+            with pytest.raises(WorkerUnavailable, match="not ready"):
+                await connect(address(server.url))
+
+    run(scene)
+
+
+def test_an_engines_key_is_asked_for():
+    async def scene():
+        async with fake({"GET /version": says({"error": "Unauthorized"}, 401)}) as server:
+            with pytest.raises(ConfigError, match="key"):
+                await connect(address(server.url))
 
     run(scene)
 

@@ -263,7 +263,7 @@ def test_our_own_worker_speaks_it_too():
             ids, chunks = await answer(engine, wanted)
             assert ids == expected
             assert chunks[-1].finish == "length"
-            assert chunks[-1].cached_tokens == len(wanted.prompt_ids) // 16 * 16
+            assert chunks[-1].cached_tokens == (len(wanted.prompt_ids) - 1) // 16 * 16
             with pytest.raises(WorkerRefusal, match="grammar"):
                 await answer(engine, stage.job("x", grammar="start: /a/"))
             await engine.close()

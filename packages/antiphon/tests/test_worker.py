@@ -1,6 +1,7 @@
 """A worker of ours as frontends see it: card, tokens over the stream and over HTTP, refusals, the end."""
 
 import asyncio
+import socket
 from collections.abc import AsyncGenerator
 
 import httpx
@@ -82,7 +83,7 @@ def test_a_job_over_the_stream_is_the_engines_own():
             assert ids == expected
             assert len(ids) == 51
             assert chunks[-1].finish == "stop"
-            assert [chunk.cached_tokens for chunk in chunks if chunk.cached_tokens is not None] == [len(job.prompt_ids) // 16 * 16]
+            assert [chunk.cached_tokens for chunk in chunks if chunk.cached_tokens is not None] == [(len(job.prompt_ids) - 1) // 16 * 16]
             assert sum(len(chunk.logprobs or ()) for chunk in chunks) == 51
             await client.close()
 
@@ -369,3 +370,17 @@ def test_a_feed_on_every_address_is_at_the_urls(host):
     feed = KvFeed(events=f"tcp://{host}:5557", replay=f"tcp://{host}:5558", topic="t")
     assert at_home(feed, "http://10.1.2.3:8100") == KvFeed(events="tcp://10.1.2.3:5557", replay="tcp://10.1.2.3:5558", topic="t")
     assert at_home(KvFeed(events="tcp://elsewhere:1"), "http://10.1.2.3:8100") == KvFeed(events="tcp://elsewhere:1")
+
+
+def test_a_vanished_peer_is_asked_for():
+    async def scene():
+        async with worker() as stage:
+            client = await client_of(stage)
+            (connection,) = stage.service.stream.connections
+            for transport in (connection._transport, client._wire._transport):
+                peer = transport.get_extra_info("socket")
+                assert peer.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+                assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            await client.close()
+
+    run(scene)

@@ -325,7 +325,7 @@ def build_engine(settings: EngineSettings, choice: ModelChoice, *, kv_events: bo
     if settings.engine == "mock":
         return model, build_mock(settings, model, kv_events=kv_events)
     slots = settings.slots or default_slots(model.kv_bytes_per_token, model.context_length, memory=memory_bytes())
-    options = EmbeddedOptions(slots=slots, block_tokens=settings.block_size)
+    options = EmbeddedOptions(slots=slots, block_tokens=settings.block_size, kv_events=kv_events)
     return model, EmbeddedEngine(choice.path, context_length=model.context_length, threads=settings.threads, options=options)
 
 
@@ -350,8 +350,8 @@ def build_mock(settings: EngineSettings, model: Model, *, kv_events: bool = Fals
         cache_blocks=settings.mock_cache_blocks,
         block_tokens=settings.mock_block_size,
         fault=parse_fault(settings.mock_fault) if settings.mock_fault is not None else None,
-        seed=settings.mock_seed,
         kv_events=kv_events,
+        seed=settings.mock_seed,
     )
     return MockEngine(model.tokenizer, model.family.frame, rules=rules, options=options)
 

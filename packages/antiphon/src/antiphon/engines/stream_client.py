@@ -9,6 +9,7 @@ from typing import cast
 
 from antiphon.engines.base import Chunk, Job
 from antiphon.engines.chunks import joined
+from antiphon.workers.liveness import watch_peer
 from antiphon.workers.stream_wire import (
     VERSION,
     Cancel,
@@ -86,6 +87,7 @@ class _Wire(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The event loop's call."""
         self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's is one, but does not inherit it
+        watch_peer(transport)
         transport.write(frame_of(Hello(key=self._key)))
 
     def data_received(self, data: bytes) -> None:

@@ -28,20 +28,25 @@ class Asking:
             await self._session.close()
 
     async def get(self, path: str) -> Any:
-        """The decoded answer, None where there is nothing. Raises WorkerUnavailable when nobody answers, ConfigError for a wrong key,
-        WorkerProtocolError for what is no JSON."""
-        status, body = await self.send("GET", path)
-        return _decoded(body, self.url + path) if status == 200 else None
+        """The decoded answer, None where there is nothing. Raises WorkerUnavailable when nobody answers, or not yet, ConfigError for a
+        wrong key, WorkerProtocolError for what is no JSON."""
+        body = await self._good("GET", path)
+        return _decoded(body, self.url + path) if body is not None else None
 
     async def text(self, path: str) -> str:
         """The answer as text, empty where there is none. Raises as `get`."""
-        status, body = await self.send("GET", path)
-        return body.decode("utf-8", "replace") if status == 200 else ""
+        return (await self._good("GET", path) or b"").decode("utf-8", "replace")
 
     async def post(self, path: str, value: Any) -> Any:
         """As `get`, for a POST of JSON."""
-        status, body = await self.send("POST", path, msgspec.json.encode(value))
-        return _decoded(body, self.url + path) if status == 200 else None
+        body = await self._good("POST", path, msgspec.json.encode(value))
+        return _decoded(body, self.url + path) if body is not None else None
+
+    async def _good(self, method: str, path: str, body: bytes | None = None) -> bytes | None:
+        status, answer = await self.send(method, path, body)
+        if status >= 500:
+            raise WorkerUnavailable(f"the worker at {self.url} is not well, or not ready: it answers {path} with {status}")
+        return answer if status == 200 else None
 
     async def send(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
         """Status and body. Raises WorkerUnavailable, and ConfigError for a wrong key."""
@@ -53,8 +58,8 @@ class Asking:
                 status, answer = response.status, await response.read()
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise WorkerUnavailable(f"no worker answers at {self.url}: {error or 'time-out'}") from error
-        if status in (401, 403) and path not in ("/inference/v1/generate",):
-            raise ConfigError(f"the worker at {self.url} does not take our key ({status}); set ANTIPHON_WORKER_KEY to the one it has")
+        if status == 401:
+            raise ConfigError(f"the worker at {self.url} does not take our key; set ANTIPHON_WORKER_KEY to the one it has")
         return status, answer
 
 

@@ -11,6 +11,7 @@ from typing import cast
 
 from antiphon.engines.base import Chunk, Engine, Job
 from antiphon.engines.chunks import joined
+from antiphon.workers.liveness import watch_peer
 from antiphon.workers.stream_wire import (
     VERSION,
     Cancel,
@@ -103,6 +104,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The event loop's call."""
         transport = cast(asyncio.Transport, transport)  # uvloop's is one, but does not inherit it
+        watch_peer(transport)
         transport.set_write_buffer_limits(high=UNREAD_BYTES)
         self._transport = transport
         self._server.connections.add(self)
