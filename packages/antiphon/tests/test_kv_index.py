@@ -9,7 +9,7 @@ import socket
 import msgspec
 import pytest
 import zmq
-from packages.antiphon.tests.kv_world import BLOCK, Worker, card_of, chain, held_by, ids, in_step, index_of, state, until
+from packages.antiphon.tests.kv_world import BLOCK, PATIENCE, Worker, card_of, chain, held_by, ids, in_step, index_of, state, until
 
 from antiphon.router.cost import Overlap
 from antiphon.router.kv_source import KvIndex
@@ -150,8 +150,7 @@ def test_118_a_restarted_worker_is_forgotten_and_learnt_again(told: str) -> None
             else:
                 await until_subscribed(again)
                 again.fill(ids(20))
-            await until(index, lambda: state(index).restarts > 0 and index.held("w") == held_by(again))
-            assert state(index).state == "fresh"
+            await until(index, lambda: state(index).restarts > 0 and index.held("w") == held_by(again) and state(index).state == "fresh")
             again.close()
 
     asyncio.run(run())
@@ -160,9 +159,25 @@ def test_118_a_restarted_worker_is_forgotten_and_learnt_again(told: str) -> None
 async def until_subscribed(worker: Worker) -> None:
     """Waits until somebody listens again, by the publisher's own account of connections."""
     monitor = worker.publisher._pub.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED)
-    while not monitor.poll(0):
-        await asyncio.sleep(0)
+    await asyncio.to_thread(monitor.poll, 1000 * PATIENCE)
+    worker.publisher._pub.disable_monitor()
     monitor.close(0)
+
+
+class Engine:
+    """A publisher that sees who subscribes."""
+
+    def __init__(self) -> None:
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self.socket = self._context.socket(zmq.XPUB)
+
+    async def subscribed(self) -> None:
+        """Waits for the next subscription."""
+        assert await asyncio.to_thread(self.socket.poll, 1000 * PATIENCE)
+        assert self.socket.recv() == b"\x01"
+
+    def close(self) -> None:
+        self._context.destroy(0)
 
 
 def test_the_subscriber_binds_where_the_engine_connects() -> None:
@@ -170,27 +185,17 @@ def test_the_subscriber_binds_where_the_engine_connects() -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        pub = context.socket(zmq.PUB)
-        worker = Worker()
+        worker, engine = Worker(), Engine()
         worker.fill(ids(40))
         worker.close()
-        payload = worker.publisher._ring[0][1]
-        monitor = pub.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED)
         async with index_of() as index:
             index.follow("w", card_of(KvFeed(events=f"tcp://127.0.0.1:{port}", bind=True)))
-            pub.connect(f"tcp://127.0.0.1:{port}")
-            while not monitor.poll(0):
-                await asyncio.sleep(0)
-            seq = 0
-            while not index.held("w"):
-                # The subscription is on its way: what is sent before it has come is dropped.
-                pub.send_multipart([b"", seq.to_bytes(8, "big"), payload])
-                await asyncio.sleep(0)
-            await until(index, lambda: state(index).messages > 0)
+            engine.socket.connect(f"tcp://127.0.0.1:{port}")
+            await engine.subscribed()
+            engine.socket.send_multipart([b"", bytes(8), worker.publisher._ring[0][1]])
+            await until(index, lambda: state(index).state == "fresh")
             assert index.overlaps(chain(ids(40))) == {"w": Overlap(device=10)}
-        monitor.close(0)
-        context.destroy(0)
+        engine.close()
 
     asyncio.run(run())
 
@@ -343,17 +348,17 @@ def test_sizes_unknown_and_wrong(caplog: pytest.LogCaptureFixture) -> None:
     assert any("worker wrong has blocks of 4 tokens" in record.message for record in caplog.records)
 
 
-@pytest.mark.parametrize("frames", [[b"", b"12345678", b"\xc1"], [b"", b"short", b"x"], [b"", b"12345678"]])
+@pytest.mark.parametrize("frames", [[b"", bytes(8), b"\xc1"], [b"", b"short", b"x"], [b"", bytes(8)]])
 def test_messages_that_are_no_events_are_counted(frames: list[bytes], caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
-        worker = Worker()
+        engine = Engine()
+        port = engine.socket.bind_to_random_port("tcp://127.0.0.1")
         async with index_of() as index:
-            index.follow("w", card_of(KvFeed(events=worker.publisher.feed().events)))
-            await until_subscribed(worker)
-            while state(index).unreadable == 0:
-                worker.publisher._pub.send_multipart(frames)
-                await asyncio.sleep(0)
-        worker.close()
+            index.follow("w", card_of(KvFeed(events=f"tcp://127.0.0.1:{port}")))
+            await engine.subscribed()
+            engine.socket.send_multipart(frames)
+            await until(index, lambda: state(index).unreadable == 1)
+        engine.close()
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(run())

@@ -93,6 +93,19 @@ class WorkerFeed:
         if self._replays and self.wanted is None:
             self._want()
 
+    def reconnected(self) -> None:
+        """There is a new connection to the engine, before anything has come over it: whether it is still the same engine is to be seen. Its
+        numbers alone cannot tell, when a new one has come just as far."""
+        if not self._replays:
+            if self.mark.next_seq:
+                self._doubt(
+                    f"worker {self.name}: the connection to its KV events was lost, and there is no replay address to ask what was missed"
+                )
+        elif self.wanted is None:
+            self._want()
+        else:
+            self._in_reply.is_broken = True
+
     def replayed(self, seq: int, batch: EventBatch) -> None:
         """A message of the replay that was asked for."""
         reply, expected = self._in_reply, self.mark.next_seq
@@ -104,12 +117,12 @@ class WorkerFeed:
                 self._restarted()
                 reply.is_broken = True
             return
-        if seq == expected:
-            self._tries = 0
-            self._apply(seq, batch)
-        elif seq > expected and is_first:
-            # The engine keeps no more than its latest messages.
+        if is_first and (seq > expected or expected):
+            # The engine keeps no more than its latest messages; ours is none of them, so it may even be another engine.
             self._lose(seq)
+            self._apply(seq, batch)
+        elif seq == expected:
+            self._tries = 0
             self._apply(seq, batch)
         elif seq > expected:
             # A replay socket that is full drops messages in the middle of an answer; they are still there to be asked for.
@@ -186,14 +199,16 @@ class WorkerFeed:
             self._apply(seq, batch)
 
     def _lose(self, seq: int) -> None:
-        missing = seq - self.mark.next_seq
-        self.lost += missing
+        self.lost += seq - self.mark.next_seq
+        self._doubt(f"worker {self.name}: KV event messages are lost, and no replay has them")
+
+    def _doubt(self, why: str) -> None:
         self.blocks.doubt()
         if not self._stale:
             self._stale = True
             self._warn(
-                f"worker {self.name}: {missing} KV event messages before number {seq} are lost and no replay has them; what it cached"
-                " before is not counted on until it is stored again. Set a replay address, and a longer replay buffer, on the engine"
+                f"{why}. What it cached before is not counted on until it is stored again. Set a replay address, and a longer replay"
+                " buffer, on the engine"
             )
 
     def _restarted(self) -> None:

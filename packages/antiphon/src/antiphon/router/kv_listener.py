@@ -36,6 +36,8 @@ FLUSH_SECONDS = 0.02
 PULSE_SECONDS = 1.0
 # How exact times of the sockets are while nothing comes.
 IDLE_SECONDS = 0.1
+# A worker that is in trouble again and again is told of once in so long.
+REPEAT_SECONDS = 60.0
 # Streams go first where cores are short.
 NICENESS = 5
 
@@ -54,6 +56,7 @@ class Listener:
         self._reported: dict[int, SourceStatus] = {}
         self._snapshot: dict[str, kv_snapshot.SourceSnapshot] = {}
         self._is_dirty = True
+        self._warned: dict[str, float] = {}
 
     def run(self) -> None:
         """Until the frontend is gone."""
@@ -190,7 +193,10 @@ class Listener:
             self._send(b"".join(statuses))
 
     def _warn(self, text: str) -> None:
-        self._say(Warned(text))
+        now = time.monotonic()
+        if now - self._warned.get(text, -REPEAT_SECONDS) >= REPEAT_SECONDS:
+            self._warned[text] = now
+            self._say(Warned(text))
 
     def _say(self, report: Report) -> None:
         self._send(message_frame(report))

@@ -34,7 +34,9 @@ class PublisherSocket:
         self._context = context
         self._poller = poller
         self._live: zmq.Socket[bytes] | None = None
+        self._monitor: zmq.Socket[bytes] | None = None
         self._replay: zmq.Socket[bytes] | None = None
+        self._connections = 0
         self._reply_by: float | None = None
         self._audit_at = 0.0
         self._audit_gap = FIRST_AUDIT_SECONDS
@@ -48,14 +50,16 @@ class PublisherSocket:
 
     def close(self) -> None:
         """Frees the sockets."""
-        for socket in (self._live, self._replay):
+        if self._live is not None:
+            self._live.disable_monitor()
+        for socket in (self._live, self._monitor, self._replay):
             if socket is not None:
                 self._drop(socket)
-        self._live = self._replay = None
+        self._live = self._monitor = self._replay = None
 
     def sockets(self) -> list["zmq.Socket[bytes]"]:
         """Those that may become readable."""
-        return [socket for socket in (self._live, self._replay) if socket is not None]
+        return [socket for socket in (self._live, self._monitor, self._replay) if socket is not None]
 
     def restart(self, now: float) -> None:
         """The worker is known to be a new one."""
@@ -64,6 +68,10 @@ class PublisherSocket:
 
     def read(self, socket: "zmq.Socket[bytes]", now: float) -> None:
         """Takes what is readable, up to a turn's worth."""
+        if socket is self._monitor or socket is self._live:
+            self._see_connections(now)
+        if socket is self._monitor:
+            return
         for _ in range(TURN_MESSAGES):
             if socket is self._live and self.feed.wanted is not None:
                 return
@@ -108,10 +116,26 @@ class PublisherSocket:
         socket = self._context.socket(zmq.SUB)
         socket.setsockopt(zmq.RCVHWM, LIVE_QUEUE)
         socket.setsockopt(zmq.SUBSCRIBE, self.address.topic.encode())
+        monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED)
         if self._attach(socket, self.address.events, bind=self.address.bind):
-            self._live = socket
+            self._live, self._monitor = socket, monitor
+            self._poller.register(monitor, zmq.POLLIN)
             if self.feed.wanted is None:
                 self._poller.register(socket, zmq.POLLIN)
+
+    def _see_connections(self, now: float) -> None:
+        """A new connection may be one to a new engine. It is told of before anything that comes over it."""
+        assert self._monitor is not None
+        before = self._connections
+        while self._monitor.poll(0):
+            self._monitor.recv_multipart()
+            self._connections += 1
+        # The first one comes while everything is being asked for anyhow.
+        if self._connections > max(before, int(self._reply_by is not None)):
+            self.dirty = True
+            self.feed.reconnected()
+            if self._reply_by is None:
+                self._ask(now)
 
     def _attach(self, socket: "zmq.Socket[bytes]", address: str, *, bind: bool) -> bool:
         socket.setsockopt(zmq.LINGER, 0)
