@@ -258,7 +258,7 @@ class EmbeddedEngine:
 
     async def _share(self, work: _Work) -> None:
         """Jobs that wait with the same beginning get a copy of it now: a slot that samples cannot be copied."""
-        for claim, other in self._line.in_order():
+        for claim, other in self._line.in_order(self._pace.rate):
             if claim.placed or other.grant is None or other.grant.done():
                 continue
             choice = self._slots.choose(other.need, self._now())
@@ -322,11 +322,8 @@ class EmbeddedEngine:
 
     def _enter(self, job: Job) -> _Work:
         now = self._now()
-        if job.prefill_only:
-            claim = self._pace.idle_claim()
-        else:
-            missing = len(job.prompt_ids) - self._slots.best_reach(need_of(job))
-            claim = self._pace.claim(missing, priority=job.priority, now=now)
+        missing = len(job.prompt_ids) - self._slots.best_reach(need_of(job))
+        claim = Claim(arrival=now, tokens=missing, priority=job.priority, ahead=job.prefill_only)
         work = _Work(job, claim, now)
         self._works.add(work)
         return work
@@ -358,7 +355,7 @@ class EmbeddedEngine:
         """Gives the prefill lock, when it is free, to the first in the line who has a slot or gets one."""
         if self._holder is not None:
             return
-        for claim, work in self._line.in_order():
+        for claim, work in self._line.in_order(self._pace.rate):
             if work.grant is None or work.grant.done():
                 continue  # cancelled, and about to leave
             if not claim.placed:
