@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden replay replay-all soak-prompt bench-parsers bench-prefix bench-embedded bench-router-cpu bench-dispatch bench-prompt fuzz mutate forced-calls clean
+.PHONY: help install serve test lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden replay replay-all soak-prompt bench-parsers bench-prefix bench-embedded bench-speculation bench-router-cpu faults bench-dispatch bench-prompt fuzz mutate forced-calls clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -131,6 +131,14 @@ bench-embedded: ## slots and slices of the embedded engine: two sessions on one 
 bench-router-cpu: ## what one routing decision costs: 52K tokens, block 16, 8 to 1,024 workers
 	@scripts/install.sh all
 	@$(BIN)/python -m bench.router_cpu $(ARGS)
+
+bench-speculation: ## the next turn's first token with and without speculative prefill, on the simulated engine (52K tokens)
+	@scripts/install.sh all
+	@$(BIN)/python -m bench.speculation $(ARGS)
+
+faults: ## workers that die, hang, cut and lie: kill -9 in 200 consecutive streams, and the same in simulated time
+	@scripts/install.sh all
+	@ANTIPHON_KILLS=200 $(BIN)/python -m pytest -n 0 -rP --show-capture=stdout packages/antiphon/tests/test_worker_kills.py packages/antiphon/tests/test_fleet.py $(PYTEST_ARGS)
 
 fuzz: ## coverage-guided fuzzing of the parsers (FUZZ_SECONDS=600 by default)
 	@scripts/install.sh all

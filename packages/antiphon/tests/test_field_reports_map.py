@@ -25,6 +25,7 @@ ELSEWHERE = {
     51: "parsers/tests/test_parser_cases.py",
     60: "antiphon/tests/test_family_prompts.py",
     **dict.fromkeys((82, 83, 84, 86, 87, 88, 89, 91, 94, 95, 96), RESPONSES),
+    **dict.fromkeys((159, 160), "antiphon/tests/test_field_reports_hints.py"),
     **dict.fromkeys((151, 157), "antiphon/tests/test_catalog.py"),
 }
 """Reports of these kinds that are about a parser or a prompt, or that the tests of their own part check."""

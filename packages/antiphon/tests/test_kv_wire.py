@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from antiphon.router.feed import WorkerFeed
+from antiphon.router.feed_blocks import DEVICE, FeedBlocks
 from antiphon.router.hashing import extend, root_of
-from antiphon.router.index import PrefixIndex
 from antiphon.router.kv_events import read_batch
 from antiphon.simulation.kv_wire import WireForm, encode_batch
 from antiphon.simulation.paged_cache import PagedCache
@@ -20,8 +19,7 @@ class Wired:
 
     def __init__(self, blocks: int, form: WireForm = "maps") -> None:
         self.cache = PagedCache(blocks, BLOCK, clock=lambda: 0.0)
-        self.index = PrefixIndex()
-        self.feed = WorkerFeed("w", block_tokens=BLOCK, device=self.index, host=PrefixIndex())
+        self.blocks = FeedBlocks(BLOCK)
         self._form = form
 
     def fill(self, ids: list[int], *, salt: str = "", priority: int = 0) -> None:
@@ -31,10 +29,12 @@ class Wired:
 
     def publish(self) -> None:
         payload = encode_batch(self.cache.take_events(), block_tokens=BLOCK, at=1.5, rank=0, form=self._form)
-        assert self.feed.receive(self.feed.next_seq, read_batch(payload)).replay_from is None
+        self.blocks.apply(read_batch(payload))
 
-    def depth(self, ids: list[int]) -> int:
-        return BLOCK * self.index.depths(extend(ids, root_of(""), BLOCK)).get("w", 0)
+    def depth(self, ids: list[int], salt: str = "") -> int:
+        held = self.blocks.held[DEVICE]
+        hashes = extend(ids, root_of(salt), BLOCK)
+        return BLOCK * next((n for n, block in enumerate(hashes) if block not in held), len(hashes))
 
 
 @settings(max_examples=100, deadline=None)
@@ -51,21 +51,22 @@ def test_the_router_knows_exactly_what_the_cache_holds(form: WireForm, prompts: 
         wired.publish()
         for known, _, _ in prompts:
             assert wired.depth(known) == wired.cache.match(known)
-        assert len(wired.index) == wired.cache.used_blocks
+        assert len(wired.blocks) == wired.cache.used_blocks
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_salted_blocks_match_no_prompt_without_their_salt(form: WireForm) -> None:
+def test_salted_blocks_match_prompts_of_their_salt_only(form: WireForm) -> None:
     wired = Wired(20, form)
     wired.fill(list(range(12)), salt="tenant")
     wired.publish()
     assert wired.cache.match(list(range(12)), "tenant") == 12
-    assert wired.depth(list(range(12))) == 0 and len(wired.index) == 0
-    assert wired.feed.skipped == 3
+    assert wired.depth(list(range(12))) == 0
+    assert wired.depth(list(range(12)), "tenant") == 12 and wired.blocks.skipped == 0
     wired.fill([*range(12), *range(50, 58)], salt="tenant")
     wired.fill(list(range(8)))
     wired.publish()
-    assert wired.depth(list(range(12))) == 8 and len(wired.index) == 2
+    assert wired.depth(list(range(12))) == 8 and len(wired.blocks) == 7
+    assert wired.depth([*range(12), *range(50, 58)], "tenant") == 20
 
 
 @pytest.mark.parametrize("form", FORMS)

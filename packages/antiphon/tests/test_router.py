@@ -28,12 +28,16 @@ class View:
     def __init__(self) -> None:
         self.index = PrefixIndex()
         self.live: set[str] = set()
+        self.sent: list[tuple[str, int]] = []
 
     def overlaps(self, hashes: Sequence[int]) -> Mapping[str, Overlap]:
         return {name: Overlap(device=depth) for name, depth in self.index.depths(hashes).items()}
 
     def is_live(self, target: str) -> bool:
         return target in self.live
+
+    def routed(self, target: str, hashes: Sequence[int]) -> None:
+        self.sent.append((target, len(hashes)))
 
 
 class World:
@@ -43,7 +47,7 @@ class World:
         self.now = 0.0
         self.view = View()
         self.asked = 0
-        self.router = Router(RouterOptions(**options), clock=lambda: self.now, random=Random(7), views={BLOCK: self.view})
+        self.router = Router(RouterOptions(**options), clock=lambda: self.now, random=Random(7), view=self.view)
         for number in range(workers):
             self.router.join(WorkerInfo(name=f"w{number}", batch_tokens=1000, **(info or {})))
 
@@ -104,6 +108,7 @@ def test_what_engines_tell_counts_and_shortens_predictions() -> None:
     world.view.live = {"w0", "w1"}
     found = world.place(prompt(0))
     assert (found.worker, found.cached_tokens) == ("w1", 1599)
+    assert world.view.sent == [("w1", 100)]
     world.done(found)
     world.view.index.clear("w1")
     world.now += 4

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from antiphon.router.affinity import home_of
 from antiphon.router.ask import WorkerInfo
 from antiphon.router.cost import CostWeights, Overlap, credit
-from antiphon.router.feed import WorkerFeed
 from antiphon.router.hashing import HashChains, extend, root_of
 from antiphon.router.index import PrefixIndex
 from antiphon.router.kv_events import AllCleared, BlockRemoved, BlockStored, read_batch
@@ -163,26 +162,37 @@ OUTER_MAP = {"ts": 1.5, "events": AS_MAPS[1], "data_parallel_rank": 3}
 @pytest.mark.parametrize("wire", [AS_ARRAYS, AS_MAPS, OUTER_MAP])
 def test_three_wire_forms_say_the_same(wire: Any) -> None:
     batch = read_batch(msgspec.msgpack.encode(wire))
-    assert batch.rank == 3 and batch.unknown == 0
+    assert batch.rank == 3 and batch.unknown == 0 and batch.at == 1.5
     assert batch.events == (BlockStored((11, 12), None, ids(8), 4, "GPU"), BlockRemoved((11,), "GPU"), AllCleared())
 
 
 @pytest.mark.parametrize(
-    ("event", "salted", "full"),
+    ("event", "salt", "foreign"),
     [
-        (["BlockStored", [1], None, ids(4), 4, None, "GPU", None, "salt"], True, True),
-        (["BlockStored", [1], None, ids(4), 4, None, "GPU", "salt"], True, True),
-        (["BlockStored", [1], None, ids(4), 4, None, "GPU", None, [None]], False, True),
-        (["BlockStored", [1], None, ids(4), 4, None, "GPU", None, [["salt"]]], True, True),
-        ({**AS_MAPS[1][0], "lora_name": "adapter"}, True, True),
-        ({**AS_MAPS[1][0], "extra_keys": [None, None]}, False, True),
-        ({**AS_MAPS[1][0], "extra_keys": [["salt"], None]}, True, True),
-        ({**AS_MAPS[1][0], "kv_cache_spec_kind": "sliding_window"}, False, False),
+        (["BlockStored", [1, 2], None, ids(8), 4, None, "GPU", "salt"], "salt", 0),
+        (["BlockStored", [1, 2], 7, ids(8), 4, None, "GPU", "salt"], "salt", 0),
+        (["BlockStored", [1, 2], None, ids(8), 4, None, "GPU", None, [None, None]], "", 0),
+        (["BlockStored", [1, 2], None, ids(8), 4, None, "GPU", None, [["salt"], None]], "salt", 0),
+        (["BlockStored", [1, 2], None, ids(8), 4, 3, "GPU", "adapter", [["adapter"], ["adapter"]]], "", 2),
+        (["BlockStored", [1, 2], None, ids(8), 4, None, "GPU", None, "odd"], "", 2),
+        ({**AS_MAPS[1][0], "cache_salt": "salt"}, "salt", 0),
+        ({**AS_MAPS[1][0], "lora_name": "adapter"}, "", 2),
+        ({**AS_MAPS[1][0], "extra_keys": [["salt"], None]}, "salt", 0),
+        ({**AS_MAPS[1][0], "extra_keys": [["salt"], ["picture"]]}, "salt", 1),
+        ({**AS_MAPS[1][0], "extra_keys": [["picture", "salt"], None]}, "", 2),
+        ({**AS_MAPS[1][0], "extra_keys": [[["picture", 3]], None]}, "", 2),
+        ({**AS_MAPS[1][0], "parent_block_hash": 7, "extra_keys": [None, ["picture"]]}, "", 1),
+        ({**AS_MAPS[1][0], "parent_block_hash": 7, "extra_keys": [["picture"], None]}, "", 2),
     ],
 )
-def test_blocks_that_match_no_prompt_of_ours_are_told(event: Any, *, salted: bool, full: bool) -> None:
+def test_what_blocks_are_keyed_by_is_told(event: Any, salt: str, foreign: int) -> None:
     (found,) = read_batch(msgspec.msgpack.encode([0, [event]])).events
-    assert isinstance(found, BlockStored) and (found.salted, found.full_attention) == (salted, full)
+    assert isinstance(found, BlockStored) and (found.salt, found.foreign) == (salt, foreign)
+
+
+def test_windows_are_told_from_full_attention() -> None:
+    (found,) = read_batch(msgspec.msgpack.encode([0, [{**AS_MAPS[1][0], "kv_cache_spec_kind": "sliding_window"}]])).events
+    assert isinstance(found, BlockStored) and not found.full_attention
 
 
 @pytest.mark.parametrize(
@@ -202,80 +212,6 @@ def test_what_is_no_batch_is_refused(payload: bytes) -> None:
 def test_odd_events_are_counted_not_raised(event: Any) -> None:
     batch = read_batch(msgspec.msgpack.encode([0, [event, ["BlockStored", event], {"type": "BlockStored", "block_hashes": event}]]))
     assert batch.unknown + len(batch.events) == 3
-
-
-def stored(first: int, tokens: list[int], parent: int | None = None, size: int = BLOCK) -> list[Any]:
-    hashes = [first + n for n in range(len(tokens) // size)]
-    return ["BlockStored", hashes, parent, tokens, size, None, "GPU"]
-
-
-def batch_of(*events: Any) -> Any:
-    return read_batch(msgspec.msgpack.encode([0, list(events)]))
-
-
-class Feed:
-    def __init__(self) -> None:
-        self.device, self.host, self.said = PrefixIndex(), PrefixIndex(), []
-        self.feed = WorkerFeed("w", block_tokens=BLOCK, device=self.device, host=self.host, warn=self.said.append)
-
-    def depth(self, tokens: list[int]) -> int:
-        return self.device.depths(chain(tokens)).get("w", 0)
-
-
-def test_engine_hashes_become_ours() -> None:
-    feed = Feed()
-    assert feed.feed.state == "silent"
-    feed.feed.receive(0, batch_of(stored(100, ids(8))))
-    feed.feed.receive(1, batch_of(stored(102, ids(4, start=8), parent=101)))
-    assert feed.depth(ids(20)) == 3 and feed.feed.state == "fresh"
-    feed.feed.receive(2, batch_of(["BlockRemoved", [102], "GPU"]))
-    assert feed.depth(ids(20)) == 2
-    feed.feed.receive(3, batch_of(["AllBlocksCleared"]))
-    assert feed.depth(ids(20)) == 0
-
-
-def test_a_gap_asks_for_a_replay_and_heals() -> None:
-    feed = Feed()
-    feed.feed.receive(0, batch_of(stored(100, ids(4))))
-    report = feed.feed.receive(2, batch_of(stored(102, ids(4, start=8), parent=101)))
-    assert report.replay_from == 1 and feed.feed.state == "gap" and feed.depth(ids(20)) == 1
-    feed.feed.replayed(1, batch_of(stored(101, ids(4, start=4), parent=100)))
-    feed.feed.replayed(2, batch_of(stored(102, ids(4, start=8), parent=101)))
-    feed.feed.replayed(1, batch_of(["AllBlocksCleared"]))
-    assert feed.depth(ids(20)) == 3 and feed.feed.state == "fresh" and feed.feed.next_seq == 3
-
-
-@pytest.mark.parametrize("seq", [0, 3])
-def test_numbers_that_go_backwards_mean_a_restart(seq: int) -> None:
-    feed = Feed()
-    for number in range(6):
-        feed.feed.receive(number, batch_of(stored(100 + number, ids(4, start=10 * number))))
-    report = feed.feed.receive(seq, batch_of(stored(7, ids(4, start=500))))
-    assert report.restarted and feed.depth(ids(4)) == 0 and "restarted" in feed.said[0]
-    assert report.replay_from == (0 if seq else None)
-    assert feed.depth(ids(4, start=500)) == (0 if seq else 1)
-
-
-def test_a_block_without_its_beginning_is_left_out() -> None:
-    feed = Feed()
-    feed.feed.replayed(40, batch_of(stored(5, ids(4), parent=4), stored(9, ids(8))))
-    assert feed.depth(ids(8)) == 2 and feed.feed.skipped == 1
-
-
-def test_another_block_size_is_said_once() -> None:
-    feed = Feed()
-    for number in range(3):
-        feed.feed.receive(number, batch_of(stored(1, ids(8), size=8)))
-    assert feed.feed.state == "mismatch" and len(feed.said) == 1 and "8 tokens" in feed.said[0]
-
-
-def test_host_copies_count_apart() -> None:
-    feed = Feed()
-    feed.feed.receive(0, batch_of(stored(100, ids(8))))
-    feed.feed.receive(1, batch_of(["BlockStored", [100], None, ids(4), 4, None, "CPU"], ["BlockRemoved", [100, 101], "GPU"]))
-    assert feed.depth(ids(8)) == 0 and feed.host.depths(chain(ids(8))) == {"w": 1}
-    feed.feed.receive(2, batch_of(["BlockRemoved", [100], "CPU"]))
-    assert feed.host.depths(chain(ids(8))) == {}
 
 
 # -- cost, queue, affinity -------------------------------------------------------------------------------------------

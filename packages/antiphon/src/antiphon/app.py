@@ -18,6 +18,7 @@ from antiphon.client_family import naming_clients
 from antiphon.config import Settings
 from antiphon.explain_route import PATH as EXPLAIN
 from antiphon.explain_route import ExplainRoute
+from antiphon.fleet.fleet import Fleet
 from antiphon.http import ClientGone, headers_of, read_body, send_response
 from antiphon.openapi import openapi_document
 from antiphon.pipeline import Pipeline
@@ -146,7 +147,13 @@ class MetaRoutes:
     async def health(self, request: Request) -> Response:
         """200 only when a turn could start now."""
         ready = self._pipeline.engine.ready()
-        body = {"status": "ready" if ready else "no worker", "model": self._pipeline.model.name, "running_turns": self._pipeline.running}
+        body: dict[str, Any] = {
+            "status": "ready" if ready else "no worker",
+            "model": self._pipeline.model.name,
+            "running_turns": self._pipeline.running,
+        }
+        if isinstance(self._pipeline.engine, Fleet):
+            body |= {"queued_turns": self._pipeline.engine.queued, "workers": self._pipeline.engine.reports()}
         return Response(msgspec.json.encode(body), status_code=200 if ready else 503, headers=JSON)
 
     async def openapi(self, request: Request) -> Response:

@@ -13,14 +13,17 @@ HOST_MEDIUMS = frozenset({"CPU", "CPU_PINNED", "HOST"})
 
 
 class BlockStored(msgspec.Struct, frozen=True):
-    """Blocks that the engine can reuse now; hashes are the engine's own, integers or bytes. `token_ids` are theirs, concatenated."""
+    """Blocks that the engine can reuse now; hashes are the engine's own, integers or bytes. `token_ids` are theirs, concatenated.
+    `salt`: the cache salt of the prompt that they begin; blocks further on have it through their parent. `foreign`: how many of them,
+    at the end, are keyed by more than tokens and salt (an adapter, a picture), so that no prompt of ours matches them."""
 
     hashes: tuple[int | bytes, ...]
     parent: int | bytes | None
     token_ids: Sequence[int]
     block_tokens: int
     medium: str | None = None
-    salted: bool = False
+    salt: str = ""
+    foreign: int = 0
     full_attention: bool = True
 
 
@@ -39,11 +42,12 @@ KvEvent = BlockStored | BlockRemoved | AllCleared
 
 
 class EventBatch(msgspec.Struct, frozen=True):
-    """One message. `unknown` counts events of a kind that is not known here."""
+    """One message. `unknown` counts events of a kind that is not known here. `at`: when the engine made it, in its own Unix seconds."""
 
     events: tuple[KvEvent, ...]
     rank: int
     unknown: int = 0
+    at: float = 0.0
 
 
 _ARRAY_STORED = ("block_hashes", "parent_block_hash", "token_ids", "block_size", "lora_id", "medium", "scope", "extra_keys")
@@ -57,16 +61,17 @@ def read_batch(payload: bytes) -> EventBatch:
     except msgspec.DecodeError as error:
         raise ValueError(f"not msgpack: {error}") from None
     if isinstance(batch, dict):
-        events, rank = batch.get("events"), batch.get("data_parallel_rank", batch.get("attn_dp_rank"))
+        at, events, rank = batch.get("ts"), batch.get("events"), batch.get("data_parallel_rank", batch.get("attn_dp_rank"))
     elif isinstance(batch, list) and len(batch) >= 2:
-        events, rank = batch[1], batch[2] if len(batch) > 2 else None
+        at, events, rank = batch[0], batch[1], batch[2] if len(batch) > 2 else None
     else:
-        events, rank = None, None
+        at, events, rank = None, None, None
     if not isinstance(events, list):
         raise ValueError("no list of events")
     found = [_event(event) for event in events]
     known = tuple(event for event in found if event is not None)
-    return EventBatch(known, rank if isinstance(rank, int) else 0, len(found) - len(known))
+    when = float(at) if isinstance(at, float | int) else 0.0
+    return EventBatch(known, rank if isinstance(rank, int) else 0, len(found) - len(known), when)
 
 
 def _event(raw: Any) -> KvEvent | None:
@@ -94,10 +99,7 @@ def _stored(hashes: tuple[int | bytes, ...], fields: dict[str, Any], medium: str
     tokens, size, parent = fields.get("token_ids"), fields.get("block_size"), fields.get("parent_block_hash")
     if not isinstance(tokens, list) or not isinstance(size, int) or size <= 0 or len(tokens) < size * len(hashes):
         return None
-    extra = fields.get("extra_keys")
-    salted = any(fields.get(name) for name in ("scope", "lora_name", "cache_salt")) or (
-        any(extra) if isinstance(extra, list) else bool(extra)
-    )
+    salt, foreign = _keys(fields, len(hashes))
     kind = fields.get("kv_cache_spec_kind")
     return BlockStored(
         hashes,
@@ -105,6 +107,29 @@ def _stored(hashes: tuple[int | bytes, ...], fields: dict[str, Any], medium: str
         tokens,
         size,
         medium,
-        salted=salted,
+        salt=salt,
+        foreign=foreign,
         full_attention=kind in (None, "full_attention"),
     )
+
+
+def _keys(fields: dict[str, Any], blocks: int) -> tuple[str, int]:
+    """What the blocks are keyed by beside their tokens: the salt, and how many at the end are keyed by something else."""
+    extra, scope = fields.get("extra_keys"), fields.get("cache_salt") or fields.get("scope")
+    salt = scope if isinstance(scope, str) else ""
+    if fields.get("lora_name") or fields.get("lora_id") is not None or (scope and not salt):
+        return "", blocks
+    if not extra:
+        return salt, 0
+    if not isinstance(extra, list):
+        return salt, blocks
+    if extra[0] and fields.get("parent_block_hash") is None:
+        # The first block of a salted prompt is keyed by the salt alone; anything beside it is a picture or an adapter.
+        keys = extra[0]
+        if not isinstance(keys, list) or len(keys) != 1 or not isinstance(keys[0], str):
+            return "", blocks
+        salt, extra = keys[0], extra[1:]
+        usable = 1 + next((place for place, key in enumerate(extra) if key), len(extra))
+    else:
+        usable = next((place for place, key in enumerate(extra) if key), len(extra))
+    return salt, max(blocks - usable, 0) if usable < len(fields["extra_keys"]) else 0

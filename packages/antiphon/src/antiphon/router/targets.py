@@ -4,6 +4,9 @@ import msgspec
 
 from antiphon.router.ask import TargetLoad, WorkerInfo
 
+# Tokens of an answer after which its weight is counted anew.
+_PORTION = 32
+
 
 def target_name(worker: str, rank: int, ranks: int) -> str:
     """The name that indexes know a rank by: the worker's own where it is the only one."""
@@ -62,10 +65,15 @@ class Running(msgspec.Struct, kw_only=True, eq=False):
         self.target.prefill -= self.prefill
         self.prefill = 0
 
-    def progressed(self, tokens: int) -> None:
-        """So many more tokens are sampled."""
+    def progressed(self, tokens: int) -> bool:
+        """So many more tokens are sampled. Whether the target's load has changed: it does in portions, since this is called for every
+        token and nobody's choice hangs on a few."""
+        before = self.output // _PORTION
         self.output += tokens
+        if self.output // _PORTION == before:
+            return False
         self._weigh()
+        return True
 
     def end(self) -> None:
         """Takes the job off. To be called once."""
