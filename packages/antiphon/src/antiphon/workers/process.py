@@ -5,7 +5,6 @@ import secrets
 import socket
 import time
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
@@ -20,6 +19,8 @@ from starlette.types import ASGIApp
 from antiphon.auth import guarded
 from antiphon.config import WorkerSettings
 from antiphon.engines.base import Engine, Job
+from antiphon.engines.embedded import EmbeddedEngine
+from antiphon.engines.mock import MockEngine
 from antiphon.engines.vllm_wire import ABORT, GENERATE
 from antiphon.model import Model
 from antiphon.serve import bind, build_engine, choice_of, listen, new_loop, serve_http, set_up_logging, stop_signals
@@ -175,9 +176,7 @@ class TokenizeRequest(msgspec.Struct):
 
 def card_of(settings: WorkerSettings, model: Model, engine: Engine, *, stream_address: str) -> WorkerCard:
     """What a frontend must know of this worker."""
-    mock: dict[str, Any] = {}
-    if settings.engine == "mock":
-        mock = {"block_tokens": settings.mock_block_size, "cache_blocks": settings.mock_cache_blocks}
+    cache = engine.cache if isinstance(engine, EmbeddedEngine | MockEngine) else None
     return WorkerCard(
         kind=settings.engine,
         model=model.name,
@@ -188,7 +187,8 @@ def card_of(settings: WorkerSettings, model: Model, engine: Engine, *, stream_ad
         reports_logprobs=engine.reports_logprobs,
         vocabulary=model.tokenizer.fingerprint,
         incarnation=secrets.token_hex(8),
-        **mock,
+        block_tokens=cache.block_tokens if cache is not None else None,
+        cache_blocks=cache.total_blocks if cache is not None else None,
     )
 
 
