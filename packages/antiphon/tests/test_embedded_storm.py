@@ -166,6 +166,6 @@ def test_jobs_side_by_side_compute_their_shared_beginning_once(options: Embedded
 
     first, *others = asyncio.run(run())
     assert first == 0
-    # The first one's last slice is computed by the request that samples, when it cannot be copied any more.
-    assert all(told is not None and told > 2000 - EmbeddedOptions().slice_tokens for told in others)
+    # Of the first one's last slice less than a batch is left to the request that samples.
+    assert all(told is not None and told >= 2000 - EmbeddedOptions().batch for told in others)
     assert FakeLlama.latest.copies == 2
