@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.engines.prefill import Claim, Line, Pace
+from antiphon.engines.prefill import SECONDS_PER_PRIORITY, Claim, Line, Pace
 
 RATE = 200.0  # a fresh Pace believes in it
 SLICE = 192
@@ -24,9 +24,9 @@ def played(jobs: dict[str, tuple[float, int, int]], until: float = 1e9) -> dict[
             name = arriving.pop(0)
             at, tokens, priority = jobs[name]
             now = max(now, at)
-            claims[name] = pace.claim(tokens, priority=priority, now=at)
+            claims[name] = Claim(arrival=at, tokens=tokens, priority=priority)
             line.wait(claims[name], name)
-        name = line.in_order()[0][1]
+        name = line.in_order(pace.rate)[0][1]
         step = min(left[name], pace.tokens)
         now += step / RATE
         left[name] -= step
@@ -42,6 +42,13 @@ def test_a_short_prompt_waits_for_one_slice_of_a_long_one() -> None:
     assert ended["long"] == pytest.approx((4096 + 40) / RATE)
 
 
+def test_a_long_prompt_on_an_engine_slower_than_it_was_still_lets_a_short_one_pass() -> None:
+    line = Line[str]()
+    line.wait(Claim(arrival=0.0, tokens=4096), "long")
+    line.wait(Claim(arrival=80.0, tokens=40), "short")
+    assert [[name for _, name in line.in_order(rate)] for rate in (RATE, RATE / 4)] == [["long", "short"], ["short", "long"]]
+
+
 def test_the_more_urgent_goes_first_whatever_its_length() -> None:
     ended = played({"short": (0.0, 400, 0), "urgent": (0.5, 4096, 1)})
     assert ended["urgent"] < ended["short"]
@@ -53,8 +60,8 @@ def test_without_priorities_prompts_of_one_length_stay_in_order() -> None:
 
 
 def test_an_endless_row_of_urgent_short_prompts_starves_nobody() -> None:
-    jobs = {f"short {number}": (number * 0.2, 40, 3) for number in range(2000)} | {"long": (0.0, 1024, 0)}
-    assert played(jobs, until=400.0)["long"] < 3 * 30.0 + 2 * 1024 / RATE + 2.0
+    jobs = {f"short {number}": (number * 0.2, 40, 3) for number in range(3000)} | {"long": (0.0, 1024, 0)}
+    assert played(jobs, until=600.0)["long"] < 3 * SECONDS_PER_PRIORITY + 4 * 1024 / RATE + 2.0
 
 
 @given(st.lists(st.tuples(st.floats(0, 50), st.integers(1, 2000), st.integers(-20, 20)), min_size=1, max_size=12))
@@ -68,14 +75,14 @@ def test_everybody_is_served_and_no_time_is_lost(rows: list[tuple[float, int, in
 
 
 def test_what_is_computed_ahead_comes_last_and_leaving_twice_is_nothing() -> None:
-    pace, line = Pace(64, most=256, seconds=1.0), Line[str]()
-    ahead, late = pace.idle_claim(), pace.claim(4000, priority=-10, now=1e6)
+    line = Line[str]()
+    ahead, late = Claim(arrival=0.0, tokens=10, priority=5, ahead=True), Claim(arrival=1e6, tokens=4000, priority=-10)
     line.wait(ahead, "ahead")
     line.wait(late, "late")
-    assert [name for _, name in line.in_order()] == ["late", "ahead"]
+    assert [name for _, name in line.in_order(RATE)] == ["late", "ahead"]
     line.leave(late)
     line.leave(late)
-    assert [name for _, name in line.in_order()] == ["ahead"]
+    assert [name for _, name in line.in_order(RATE)] == ["ahead"]
 
 
 def test_slices_shrink_where_tokens_take_longer_and_are_whole_batches() -> None:

@@ -18,7 +18,7 @@ from antiphon.engines.llama_server import LlamaServer, ServerShape, Stream
 from antiphon.engines.prefill import Claim, Line, Pace
 from antiphon.engines.slot_blocks import SlotBlocks
 from antiphon.engines.slots import Choice, Need, Slots
-from antiphon.engines.tokens import tokens_of
+from antiphon.engines.tokens import shared, tokens_of
 from antiphon_turns import SampledLogprob
 from antiphon_turns.errors import StreamInterrupted, WorkerError, WorkerRefusal, WorkerUnavailable
 
@@ -212,13 +212,7 @@ class EmbeddedEngine:
             done = self._slots[work.slot].reach(work.need)
             upto = min(done + self._pace.tokens, len(prompt))
             began = loop.time()
-            async with self._stream(work, slice_body(prompt[:upto], self._seat(work))) as batches:
-                async for events in batches:
-                    for event in events:
-                        self._note(work, event)
-            if work.dropped:
-                raise _GaveWay
-            self._slots.hold(work.slot, prompt[:upto], work.need.salt)
+            await self._compute(work, upto)
             self._pace.note(upto - done, loop.time() - began)
             going_on = upto < len(prompt) and self._is_long(work)
             if going_on or work.attended:
@@ -227,6 +221,17 @@ class EmbeddedEngine:
             if not going_on:
                 return
             await self._acquire(work)
+
+    async def _compute(self, work: _Work, upto: int) -> None:
+        """So many tokens of the prompt are in the job's slot. Raises _GaveWay when the job was dropped meanwhile."""
+        prompt = work.need.prompt[:upto]
+        async with self._stream(work, slice_body(prompt, self._seat(work))) as batches:
+            async for events in batches:
+                for event in events:
+                    self._note(work, event)
+        if work.dropped:
+            raise _GaveWay
+        self._slots.hold(work.slot, prompt, work.need.salt)
 
     async def _sample(self, work: _Work) -> AsyncGenerator[Chunk, None]:
         """The rest of the prompt, then the output."""
@@ -258,11 +263,14 @@ class EmbeddedEngine:
 
     async def _share(self, work: _Work) -> None:
         """Jobs that wait with the same beginning get a copy of it now: a slot that samples cannot be copied."""
-        for claim, other in self._line.in_order():
-            if claim.placed or other.grant is None or other.grant.done():
+        for claim, other in self._line.in_order(self._pace.rate):
+            if claim.placed or other.grant is None or other.grant.done() or other.need.salt != work.need.salt:
                 continue
+            common = min(shared(work.need.prompt, other.need.prompt), len(work.need.prompt) - 1)
+            if common > self._slots.best_reach(other.need) + self._options.batch:
+                await self._compute(work, common)
             choice = self._slots.choose(other.need, self._now())
-            if choice is not None and choice.source == work.slot:
+            if choice is not None and choice.source == work.slot and not other.left:
                 self._place(other, choice)
                 await self._copy(other, work.slot)
 
@@ -322,11 +330,8 @@ class EmbeddedEngine:
 
     def _enter(self, job: Job) -> _Work:
         now = self._now()
-        if job.prefill_only:
-            claim = self._pace.idle_claim()
-        else:
-            missing = len(job.prompt_ids) - self._slots.best_reach(need_of(job))
-            claim = self._pace.claim(missing, priority=job.priority, now=now)
+        missing = len(job.prompt_ids) - self._slots.best_reach(need_of(job))
+        claim = Claim(arrival=now, tokens=missing, priority=job.priority, ahead=job.prefill_only)
         work = _Work(job, claim, now)
         self._works.add(work)
         return work
@@ -358,7 +363,7 @@ class EmbeddedEngine:
         """Gives the prefill lock, when it is free, to the first in the line who has a slot or gets one."""
         if self._holder is not None:
             return
-        for claim, work in self._line.in_order():
+        for claim, work in self._line.in_order(self._pace.rate):
             if work.grant is None or work.grant.done():
                 continue  # cancelled, and about to leave
             if not claim.placed:

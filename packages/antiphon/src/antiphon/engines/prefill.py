@@ -1,8 +1,8 @@
 """Who computes prompt tokens next. Pure; times in seconds of any one clock.
 
 A prompt is computed in slices, and only one at a time holds the prefill lock: two would share every batch, and the shorter one would
-wait for the longer. Each claim is due when it would be done if it were alone; the earliest goes first. So a short prompt passes a long one
-that has only begun, and nothing starves: what comes later is due later.
+wait for the longer. Each claim is due when it would be done at a third of the engine's speed; the earliest goes first. So a short prompt
+passes a long one, and nothing starves: what comes later is due later.
 """
 
 from typing import Generic, TypeVar
@@ -10,17 +10,27 @@ from typing import Generic, TypeVar
 import msgspec
 
 T = TypeVar("T")
-SECONDS_PER_PRIORITY = 30.0
-_MOST_PRIORITY = 10
+SECONDS_PER_PRIORITY = 120.0
+_MOST_PRIORITY = 5
 _FIRST_RATE = 200.0  # tokens a second; measured from the first slice on
-_NEVER = float("inf")
+# A prompt lets shorter ones pass until it has been slowed down so much.
+_STRETCH = 3.0
 
 
 class Claim(msgspec.Struct, kw_only=True, eq=False):
-    """A job's place in the line. Lower `due` goes first. `placed`: it has a slot."""
+    """A job's place in the line. `tokens` of its prompt were missing at its `arrival`; a step of priority is a head start, up to five of
+    them. What is computed `ahead` gives way to everything. `placed`: it has a slot."""
 
-    due: float
+    arrival: float
+    tokens: int
+    priority: int = 0
+    ahead: bool = False
     placed: bool = False
+
+    def due(self, rate: float) -> tuple[bool, float]:
+        """Lower goes first. With the rate of now, not that of the arrival: where the engine is slower than it was, all wait longer."""
+        steps = max(-_MOST_PRIORITY, min(_MOST_PRIORITY, self.priority))
+        return self.ahead, self.arrival + _STRETCH * self.tokens / rate - steps * SECONDS_PER_PRIORITY
 
 
 class Pace:
@@ -42,15 +52,6 @@ class Pace:
         if tokens >= self._batch and seconds > 0:
             self.rate += (tokens / seconds - self.rate) / 2
 
-    def claim(self, tokens: int, *, priority: int, now: float) -> Claim:
-        """The claim of a prompt of which so many tokens are missing. A step of priority is a head start, up to ten of them."""
-        steps = max(-_MOST_PRIORITY, min(_MOST_PRIORITY, priority))
-        return Claim(due=now + tokens / self.rate - steps * SECONDS_PER_PRIORITY)
-
-    def idle_claim(self) -> Claim:
-        """The claim of what gives way to everything."""
-        return Claim(due=_NEVER)
-
 
 class Line(Generic[T]):
     """Claims that wait for the prefill lock, each with whose it is. They are few: looking at all of them is cheap."""
@@ -69,6 +70,6 @@ class Line(Generic[T]):
         """It does not any more; nothing happens if it did not."""
         self._waiting.pop(id(claim), None)
 
-    def in_order(self) -> list[tuple[Claim, T]]:
-        """All that wait, first the one that goes first."""
-        return sorted(self._waiting.values(), key=lambda pair: pair[0].due)
+    def in_order(self, rate: float) -> list[tuple[Claim, T]]:
+        """All that wait, first the one that goes first while the engine computes so many tokens a second."""
+        return sorted(self._waiting.values(), key=lambda pair: pair[0].due(rate))
