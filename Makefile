@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test test-vllm lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden replay replay-all soak-prompt bench-parsers bench-prefix bench-embedded bench-speculation bench-router-cpu faults bench-dispatch bench-prompt fuzz mutate forced-calls clean
+.PHONY: help install serve test test-vllm lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden replay replay-all soak-prompt bench-parsers bench-prefix bench-embedded bench-speculation bench-router bench-router-cpu bench-frontend-peer faults bench-dispatch bench-prompt fuzz mutate forced-calls clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -131,6 +131,14 @@ bench-prefix: ## what a varying first line costs, on the simulated engine (52K t
 bench-embedded: ## slots and slices of the embedded engine: two sessions on one 4K prefix, short prompts beside a long one (status 1 if not as it must be)
 	@scripts/install.sh all
 	@$(BIN)/python -m bench.embedded $(ARGS)
+
+bench-router: ## routing by cache and priority on simulated workers, what a decision costs, how that grows; status 1 if a must-hold is missed
+	@scripts/install.sh all
+	@$(BIN)/python -m bench.router_fleet $(ARGS)
+
+bench-frontend-peer: ## tokens per CPU-second of the frontend before one mock worker, beside the peer (ANTIPHON_SHARED)
+	@scripts/install.sh all
+	@scripts/bench_peer.sh frontend $(ARGS)
 
 bench-router-cpu: ## what one routing decision costs: 52K tokens, block 16, 8 to 1,024 workers
 	@scripts/install.sh all

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.engines.base import Placement
-from antiphon.router.ask import Ask, Placed, WorkerInfo
+from antiphon.router.ask import Answer, Ask, Placed, Queued, WorkerInfo
 from antiphon.router.cost import CostWeights
 from antiphon.router.hashing import extend, root_of
 from antiphon.router.index import PrefixIndex
-from antiphon.router.order import LoadOrder
+from antiphon.router.order import LoadOrder, LoadOrders
 from antiphon.router.policy import cheapest, cheapest_of_all, least_loaded, longest_unchosen
 from antiphon.router.router import Router, RouterOptions
 from antiphon.router.sight import credits_of
@@ -137,6 +137,46 @@ def test_routers_decide_alike_with_and_without_levels(mode: RouterMode) -> None:
                 router.set_available("w3", available=False)
                 router.leave("w4")
     assert routers[0].loads() == routers[1].loads()
+
+
+def test_urgent_jobs_do_not_see_what_is_computed_behind_them() -> None:
+    router = Router(RouterOptions(queue_threshold=1.0), clock=lambda: 0.0, random=Random(1), view=None)
+    for name in "ab":
+        router.join(WorkerInfo(name=name, batch_tokens=1000, prioritizes=True))
+
+    def ask(key: str, tokens: int, priority: int) -> Answer:
+        ids = array("I", Random(key).choices(range(99), k=tokens))
+        return router.ask(Ask(key=key, prompt_tokens=tokens, ids=ids, arrival=0.0, priority=priority))
+
+    placed = [ask(f"b{number}", 1600, 0) for number in range(2)]
+    assert {one.worker for one in placed if isinstance(one, Placed)} == {"a", "b"}
+    assert isinstance(ask("b2", 1600, 0), Queued), "every worker is full"
+    assert isinstance(ask("u1", 1600, 5), Placed), "but not for a job that goes first"
+    assert isinstance(ask("u2", 1600, 5), Placed), "on the other one"
+    assert isinstance(ask("u4", 1600, 5), Queued), "its own kind counts"
+    assert isinstance(ask("u3", 1600, 1), Queued), "and for the less urgent too"
+    assert [one.key for one in router.prefilled("u1")] == ["u4"]
+    for key in ("b0", "b1", "b2", "u1", "u2", "u3", "u4"):
+        router.done(key)
+    assert [(load.prefill_tokens, load.decode_tokens) for load in router.loads()] == [(0, 0), (0, 0)]
+
+
+def test_so_many_priorities_have_an_order_of_their_own() -> None:
+    info = WorkerInfo(name="any", prioritizes=True)
+    targets = [Target(name=name, info=info, rank=0, full_at=0) for name in "ab"]
+    orders = LoadOrders(1.0, most=3)
+    orders.fill(targets)
+    assert orders.of(-4) is orders.of(0)
+    assert len({id(orders.of(priority)) for priority in (0, 5, 9)}) == 3
+    assert orders.of(7) is orders.of(5) and orders.of(99) is orders.of(9)
+    targets[0].prefill, targets[0].urgent[5] = 70, 20
+    targets[1].prefill = 30
+    for target_ in targets:
+        orders.mark(target_)
+    assert [orders.of(priority).least().name for priority in (0, 5, 9)] == ["b", "b", "a"]
+    indifferent = LoadOrders(1.0)
+    indifferent.fill([target("a", 0, 0.0, 0)])
+    assert indifferent.of(9) is indifferent.of(0)
 
 
 def test_modes_that_look_at_all_agree_with_their_short_ways() -> None:

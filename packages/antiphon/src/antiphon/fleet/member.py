@@ -63,15 +63,15 @@ class Member:
         """What the router must know. Only for one that was reached."""
         assert self.card is not None, "a worker is described once it was reached"
         card = self.card
-        known = {"batch_tokens": card.batch_tokens} if card.batch_tokens else {}
-        return WorkerInfo(
+        info = WorkerInfo(
             name=self.name,
             block_tokens=card.block_tokens or UNKNOWN_BLOCK_TOKENS,
             cache_blocks=card.cache_blocks,
             ranks=max(card.ranks, 1),
             constrains=card.constrains,
-            **known,
+            prioritizes=card.prioritizes,
         )
+        return msgspec.structs.replace(info, batch_tokens=card.batch_tokens) if card.batch_tokens else info
 
     def report(self) -> MemberReport:
         """For others to read."""

@@ -18,7 +18,7 @@ wait found nobody free."""
 
 class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One worker, as its card says. `batch_tokens`: prompt tokens it computes in a step; `ranks` data-parallel engines behind its name,
-    each with a cache and a load of its own."""
+    each with a cache and a load of its own. `prioritizes`: its engine computes prompts of a higher priority first."""
 
     name: str
     block_tokens: int = 16
@@ -26,6 +26,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     cache_blocks: int | None = None
     ranks: int = 1
     constrains: bool = False
+    prioritizes: bool = False
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,14 @@ _FEW = 16
 
 
 def cheapest(
-    targets: Sequence[Target], prompt: int, credits: Mapping[str, float], *, prefill_scale: float, home: str | None, bonus: float
+    targets: Sequence[Target],
+    prompt: int,
+    credits: Mapping[str, float],
+    *,
+    prefill_scale: float,
+    home: str | None,
+    bonus: float,
+    priority: int = 0,
 ) -> Target:
     """Mode kv: the least `prefill_scale * max(active_prefill + prompt - credit, 0) + active_decode`, all in tokens, with `bonus` taken
     off for `home`. `targets` is not empty. Source of the formula: design, section 9, less what is the same for all targets."""
@@ -19,7 +26,7 @@ def cheapest(
     get = credits.get
     for target in targets:
         name = target.name
-        missing = target.prefill + prompt - get(name, 0.0)
+        missing = (target.ahead_of(priority) if priority > 0 else target.prefill) + prompt - get(name, 0.0)
         found = target.decode + prefill_scale * missing if missing > 0 else target.decode
         if name == home:
             found -= bonus

@@ -10,7 +10,7 @@ import msgspec
 from antiphon.router.affinity import home_of_place, place_of
 from antiphon.router.ask import Answer, Ask, Placed, Queued, Reason, Refused, RefusedBecause, Released, TargetLoad, WorkerInfo
 from antiphon.router.cost import CostWeights
-from antiphon.router.order import LoadOrder
+from antiphon.router.order import LoadOrders
 from antiphon.router.policy import cheapest, cheapest_of_all, least_loaded, lesser_of_two, longest_unchosen
 from antiphon.router.sight import KvView, Sight, Sights, credits_of, worths
 from antiphon.router.targets import Running, Target, target_name
@@ -49,7 +49,7 @@ class Router:
         self._open: list[Target] = []
         self._room: set[str] = set()
         self._eligible: dict[Group, list[Target]] = {}
-        self._order = LoadOrder(options.weights.prefill_scale)
+        self._orders = LoadOrders(options.weights.prefill_scale)
         self._turns: OrderedDict[str, Target] = OrderedDict()
         self._homes: dict[int, str | None] = {}
         self._running: dict[str, Running] = {}
@@ -97,7 +97,7 @@ class Router:
         eligible = self._eligible_for(group)
         if not eligible:
             return self._nobody(ask, group)
-        if self._has_room(group):
+        if self._has_room(group, ask.priority):
             return self._place(ask, group, waited=0.0)
         if ask.optional:
             return _refused(ask, "optional", "every worker is busy, and this job does not wait", 1.0)
@@ -120,14 +120,14 @@ class Router:
         if running is None or not running.prefill:
             return []
         running.prefilled()
-        self._order.mark(running.target)
+        self._orders.mark(running.target)
         return self._made_room(running.target)
 
     def progressed(self, key: str, tokens: int) -> None:
         """So many more tokens of the job have come."""
         running = self._running.get(key)
         if running is not None and running.progressed(tokens):
-            self._order.mark(running.target)
+            self._orders.mark(running.target)
 
     def done(self, key: str) -> list[Released]:
         """The job is over, however it ended, or waits no longer. Unknown keys change nothing."""
@@ -136,7 +136,7 @@ class Router:
             self._waiting.remove(key)
             return []
         running.end()
-        self._order.mark(running.target)
+        self._orders.mark(running.target)
         return self._made_room(running.target)
 
     # -- to be read
@@ -164,9 +164,9 @@ class Router:
 
     def _members_changed(self) -> list[Released]:
         self._open = [target for targets in self._targets.values() for target in targets if target.available]
-        self._room = {target.name for target in self._open if target.has_room}
+        self._room = {target.name for target in self._open if target.has_room()}
         self._sights.keep_sizes({targets[0].info.block_tokens for targets in self._targets.values()})
-        self._order.fill(self._open)
+        self._orders.fill(self._open)
         self._turns = OrderedDict((target.name, target) for target in sorted(self._open, key=lambda target: target.last_chosen))
         self._eligible.clear()
         self._homes.clear()
@@ -214,10 +214,10 @@ class Router:
             found = self._eligible[group] = [target for target in self._open if _fits(target, group)]
         return found
 
-    def _has_room(self, group: Group) -> bool:
-        if group == ANYBODY:
-            return bool(self._room)
-        return any(target.name in self._room for target in self._eligible_for(group))
+    def _has_room(self, group: Group, priority: int) -> bool:
+        if group == ANYBODY and self._room:
+            return True
+        return any(target.name in self._room or target.has_room(priority) for target in self._eligible_for(group))
 
     def _nobody(self, ask: Ask, group: Group) -> Refused:
         everybody = [target for targets in self._targets.values() for target in targets]
@@ -251,9 +251,10 @@ class Router:
         self._turns.move_to_end(target.name)
         # An optional job gives way to every other one, so it is nobody's load.
         weight = 0 if ask.optional else ask.prompt_tokens
-        running = Running(target=target, prompt_tokens=weight, prefill=max(weight - held, 0), osl=ask.placement.osl)
+        prefill = max(weight - held, 0)
+        running = Running(target=target, prompt_tokens=weight, prefill=prefill, osl=ask.placement.osl, priority=ask.priority)
         running.begin()
-        self._order.mark(target)
+        self._orders.mark(target)
         self._running[ask.key] = running
         self._note_room(target)
         return Placed(key=ask.key, worker=target.info.name, rank=target.rank, reason=reason, cached_tokens=held, waited=waited)
@@ -279,7 +280,7 @@ class Router:
             return self._random.choice(eligible), mode
         weights = self._options.weights
         if mode == "least-loaded":
-            return self._order.least() if everybody and weights.prefill_scale == 1 else least_loaded(eligible), mode
+            return self._orders.of(0).least() if everybody and weights.prefill_scale == 1 else least_loaded(eligible), mode
         if mode == "power-of-two":
             return lesser_of_two(eligible, self._random), mode
         known = worths(sights, weights)
@@ -288,10 +289,11 @@ class Router:
         bonus = weights.affinity * _BLOCK_OF_WEIGHTS * scale
         # A credit above 1 could be worth more than the prompt, and then the least loaded is not always best.
         if everybody and weights.device_credit <= 1:
-            chosen = cheapest_of_all(self._order, ask.prompt_tokens, known, prefill_scale=scale, home=home, bonus=bonus)
+            order = self._orders.of(ask.priority)
+            chosen = cheapest_of_all(order, ask.prompt_tokens, known, prefill_scale=scale, home=home, bonus=bonus)
             return chosen, "cache" if any(worth and chosen.name in holders for worth, holders in known) else "load"
         credits = credits_of(known)
-        chosen = cheapest(eligible, ask.prompt_tokens, credits, prefill_scale=scale, home=home, bonus=bonus)
+        chosen = cheapest(eligible, ask.prompt_tokens, credits, prefill_scale=scale, home=home, bonus=bonus, priority=ask.priority)
         return chosen, "cache" if credits.get(chosen.name) else "load"
 
     def _made_room(self, target: Target) -> list[Released]:
@@ -302,7 +304,7 @@ class Router:
         # A target that has left, or was replaced, has its old jobs still and is nobody's to choose.
         if not target.available or target not in self._targets.get(target.info.name, ()):
             return
-        if target.has_room:
+        if target.has_room():
             self._room.add(target.name)
         else:
             self._room.discard(target.name)

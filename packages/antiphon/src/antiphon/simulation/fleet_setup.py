@@ -53,7 +53,10 @@ def fleet_of(setup: FleetSetup) -> Fleet:
             worker = BatchWorker(Batch(PagedCache(blocks, block, clock=lambda: 0.0), timing, limits), ear)
         else:
             worker = CountWorker(RunCache(blocks, ear), timing, limits, block)
-        members[name] = WorkerInfo(name=name, block_tokens=block, batch_tokens=setup.step_tokens, cache_blocks=blocks), worker
+        members[name] = (
+            WorkerInfo(name=name, block_tokens=block, batch_tokens=setup.step_tokens, cache_blocks=blocks, prioritizes=True),
+            worker,
+        )
     prompts = tokens if exact else BlockPrompts(block)
     return Fleet(members, prompts=prompts, view=view, block_tokens=block, options=setup.router, seed=setup.seed)
 

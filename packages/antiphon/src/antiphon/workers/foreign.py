@@ -137,6 +137,7 @@ async def sglang(asking: Asking, *, key: str | None, tokenizer: Tokenizer | None
         constrains=constrains,
         reports_logprobs=True,
         batch_tokens=info.chunked_prefill_size if (info.chunked_prefill_size or 0) > 0 else None,
+        prioritizes=manners.priorities,
     )
     http = HttpEngine(f"SGLang at {asking.url}", asking.url, key=key)
     return card, SglangEngine(http, manners=manners, constrains=constrains)

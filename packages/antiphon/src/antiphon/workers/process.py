@@ -217,6 +217,7 @@ def card_of(settings: WorkerSettings, model: Model, engine: Engine, *, stream_ad
         reports_logprobs=engine.reports_logprobs,
         vocabulary=model.tokenizer.fingerprint,
         incarnation=secrets.token_hex(8),
+        prioritizes=True,
     )
 
 
