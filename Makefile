@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden replay replay-all soak-prompt bench-parsers bench-prefix bench-router-cpu bench-dispatch bench-prompt bench-kv-events fuzz mutate forced-calls clean
+.PHONY: help install serve test test-vllm lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden replay replay-all soak-prompt bench-parsers bench-prefix bench-embedded bench-speculation bench-router bench-router-cpu bench-frontend-peer faults bench-dispatch bench-prompt bench-kv-events fuzz mutate forced-calls clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -30,6 +30,10 @@ serve: ## install what serving needs and serve on 127.0.0.1:8000 (ARGS="--http-p
 test: ## the whole test suite (PYTEST_ARGS="-k hermes", JOBS=0 for one process)
 	@scripts/install.sh all
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+
+test-vllm: ## a real vLLM on this CPU behind a real frontend: text, calls, cache, events, priority (brings vLLM once, 3.6 GB; PYTEST_ARGS)
+	@scripts/install.sh all
+	@scripts/test_vllm.sh $(PYTEST_ARGS)
 
 lint: ## ruff, types, import law, house rules
 	@scripts/install.sh all
@@ -124,6 +128,18 @@ bench-prefix: ## what a varying first line costs, on the simulated engine (52K t
 	@scripts/install.sh all
 	@$(BIN)/python -m bench.prefix $(ARGS)
 
+bench-embedded: ## slots and slices of the embedded engine: two sessions on one 4K prefix, short prompts beside a long one (status 1 if not as it must be)
+	@scripts/install.sh all
+	@$(BIN)/python -m bench.embedded $(ARGS)
+
+bench-router: ## routing by cache and priority on simulated workers, what a decision costs, how that grows; status 1 if a must-hold is missed
+	@scripts/install.sh all
+	@$(BIN)/python -m bench.router_fleet $(ARGS)
+
+bench-frontend-peer: ## tokens per CPU-second of the frontend before one mock worker, beside the peer (ANTIPHON_SHARED)
+	@scripts/install.sh all
+	@scripts/bench_peer.sh frontend $(ARGS)
+
 bench-router-cpu: ## what one routing decision costs: 52K tokens, block 16, 8 to 1,024 workers
 	@scripts/install.sh all
 	@$(BIN)/python -m bench.router_cpu $(ARGS)
@@ -131,6 +147,14 @@ bench-router-cpu: ## what one routing decision costs: 52K tokens, block 16, 8 to
 bench-kv-events: ## 64 streams while 300,000 blocks/s of KV events are published, with and without an index that follows; its rebuild
 	@scripts/install.sh all
 	@$(BIN)/python -m bench.kv_events $(ARGS)
+
+bench-speculation: ## the next turn's first token with and without speculative prefill, on the simulated engine (52K tokens)
+	@scripts/install.sh all
+	@$(BIN)/python -m bench.speculation $(ARGS)
+
+faults: ## workers that die, hang, cut and lie: kill -9 in 200 consecutive streams, and the same in simulated time
+	@scripts/install.sh all
+	@ANTIPHON_KILLS=200 $(BIN)/python -m pytest -n 0 -rP --show-capture=stdout packages/antiphon/tests/test_worker_kills.py packages/antiphon/tests/test_fleet.py $(PYTEST_ARGS)
 
 fuzz: ## coverage-guided fuzzing of the parsers (FUZZ_SECONDS=600 by default)
 	@scripts/install.sh all

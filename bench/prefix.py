@@ -77,6 +77,13 @@ class Bench:
         self._passing = passing
         self._surface = messages_surface()
 
+    async def pause(self, seconds: float) -> None:
+        """The client is busy elsewhere for so long, on the engine's clock."""
+        # What is computed ahead is rendered in a thread, for which a virtual clock does not wait.
+        while len(self.pipeline.speculation) and not self.pipeline.speculation.sent:
+            await asyncio.sleep(0.001)
+        await self._passing(_asleep(self._clock, seconds))
+
     async def ask(self, request: bytes) -> Turn:
         """One turn on Messages. Raises BenchError for one without a token."""
         call = self._surface.ingest(request, {})
@@ -109,12 +116,22 @@ class Bench:
         )
 
 
+async def _asleep(clock: Clock, seconds: float) -> None:
+    await clock.sleep(seconds)
+
+
 @asynccontextmanager
 async def mock_bench(
-    *, strip: bool, rules: Sequence[Rule] = (), chunk_tokens: int = 1, clock: Clock | None = None, passing: Pass = at_once
+    *,
+    strip: bool,
+    rules: Sequence[Rule] = (),
+    chunk_tokens: int = 1,
+    clock: Clock | None = None,
+    passing: Pass = at_once,
+    **chosen: Any,
 ) -> AsyncGenerator[Bench, None]:
-    """The mock engine with B200-like speed."""
-    settings = Settings(engine="mock", strip_anthropic_preamble=strip)
+    """The mock engine with B200-like speed; `chosen` are further settings."""
+    settings = Settings(engine="mock", strip_anthropic_preamble=strip, **chosen)
     model, _ = build(settings)
     clock = clock or RealClock()
     mock = MockOptions(speed="b200", chunk_tokens=chunk_tokens)
@@ -126,6 +143,7 @@ async def mock_bench(
     try:
         yield Bench(pipeline, clock=clock, passing=passing, name="mock b200")
     finally:
+        await pipeline.close()
         await engine.close()
 
 

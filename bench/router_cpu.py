@@ -7,14 +7,12 @@ import statistics
 import sys
 import time
 from array import array
-from collections.abc import Mapping, Sequence
 
 from antiphon.engines.base import Placement
 from antiphon.router.ask import Ask, Placed, WorkerInfo
-from antiphon.router.cost import Overlap
 from antiphon.router.hashing import extend, root_of
-from antiphon.router.index import PrefixIndex
 from antiphon.router.router import Router, RouterOptions
+from antiphon.simulation.fleet import EventView
 from bench.measure import this_machine
 
 PROMPT_TOKENS = 52_000
@@ -24,25 +22,11 @@ BLOCK = 16
 FLEETS = (8, 64, 256, 1024)
 
 
-class EventIndex:
-    """The engines' events as the router sees them: each worker holds the shared beginning and the sessions it served."""
-
-    def __init__(self) -> None:
-        self.index = PrefixIndex()
-
-    def overlaps(self, hashes: Sequence[int]) -> Mapping[str, Overlap]:
-        """As `KvView`."""
-        return {name: Overlap(device=depth) for name, depth in self.index.depths(hashes).items()}
-
-    def is_live(self, target: str) -> bool:
-        """As `KvView`."""
-        return True
-
-
 def decisions(workers: int, sessions: int) -> tuple[list[float], list[float]]:
     """Microseconds of each session's first turn, and of its second, which is `GROWTH` tokens longer."""
-    view = EventIndex()
-    router = Router(RouterOptions(), clock=time.monotonic, random=random.Random(1), views={BLOCK: view})
+    # Each worker holds the shared beginning and the sessions it served.
+    view = EventView()
+    router = Router(RouterOptions(), clock=time.monotonic, random=random.Random(1), view=view)
     for number in range(workers):
         router.join(WorkerInfo(name=f"worker-{number}"))
     dice = random.Random(2)
@@ -64,6 +48,18 @@ def decisions(workers: int, sessions: int) -> tuple[list[float], list[float]]:
             view.index.store(placed.worker, extend(prompt, root_of(""), BLOCK))
             router.done(ask.key)
     return firsts, seconds
+
+
+def hashing(prompts: int) -> tuple[float, float]:
+    """Microseconds of hashing a whole prompt: the median, and the 99th percentile."""
+    dice = random.Random(3)
+    spent = []
+    for _ in range(prompts):
+        ids = array("I", dice.choices(range(150_000), k=PROMPT_TOKENS))
+        began = time.thread_time_ns()
+        extend(ids, root_of(""), BLOCK)
+        spent.append((time.thread_time_ns() - began) / 1000)
+    return statistics.median(spent), sorted(spent)[int(0.99 * len(spent))]
 
 
 def main() -> int:

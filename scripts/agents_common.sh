@@ -7,7 +7,7 @@ root=$(dirname "$(dirname "$self")")
 cd "$root"
 shared=$(realpath -m "${ANTIPHON_SHARED:-../shared}")
 sessions=$shared/clients
-server=${ANTIPHON:-.venv/bin/antiphon}
+server=${ANTIPHON:-$root/.venv/bin/antiphon} # clients are launched in folders of their own
 url=http://127.0.0.1:8000
 installed=${CLIENTS_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/antiphon-clients}
 

@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
-# Runs a benchmark beside the peer, cut off from every network. usage: scripts/bench_peer.sh dispatch|prompt [ARG ...]
+# Runs a benchmark beside the peer, cut off from every network. usage: scripts/bench_peer.sh dispatch|prompt|frontend [ARG ...]
 #
 #   ANTIPHON_SHARED=../shared   where the peer's scripts are (its folder `peer`)
 #   PEER_DIR                    where the peer is installed (default: ~/.cache/antiphon-peer)
 #   PYTHON                      the interpreter that has Antiphon (default: .venv/bin/python)
 #
-# Where the peer cannot be run the reason is printed: `dispatch` then measures Antiphon alone, `prompt` does nothing, with exit status 0.
+# Where the peer cannot be run the reason is printed: `dispatch` then measures Antiphon alone, the others do nothing, with exit status 0.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 part=$1
-module=bench.dispatch
-[ "$part" = dispatch ] || module=bench.prompt_cost
+case $part in
+  dispatch) module=bench.dispatch ;;
+  prompt) module=bench.prompt_cost ;;
+  frontend) module=bench.frontend_peer ;;
+  *) echo "bench_peer.sh: no benchmark is called $part" >&2; exit 2 ;;
+esac
 shift
 shared=$(realpath -m "${ANTIPHON_SHARED:-../shared}")
 export PEER_DIR=${PEER_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/antiphon-peer}

@@ -8,6 +8,7 @@ from bench.parsers_peers import CUTS, FAMILIES, job, peer_figures, peer_table, v
 from bench.prompts import SURFACES
 from bench.server import MockServer
 from bench.ttft import agent_figures, encode_figure, plain_figures, ttft_table
+from bench.worker_streams import TRANSPORTS, figure, figures_table, worker
 
 
 def test_parser_figures_name_family_and_size() -> None:
@@ -74,3 +75,11 @@ def test_machine_and_tables_are_readable() -> None:
     assert table(("what", "us"), [("a", 1234.5), ("longer", 0.1234)]) == (
         "| what   |    us |\n|--------|------:|\n| a      | 1,234 |\n| longer | 0.123 |"
     )
+
+
+def test_tokens_from_a_worker_are_measured_over_both_transports() -> None:
+    with worker() as url:
+        found = [figure(url, transport, "full", 2, repeats=1, tokens=5) for transport in TRANSPORTS]
+    assert [one.transport for one in found] == ["stream", "sse"]
+    assert all(one.us_per_token > 0 and one.tokens_a_chunk >= 1 for one in found)
+    assert "| stream" in figures_table(found)

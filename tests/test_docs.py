@@ -8,11 +8,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
 
+import msgspec
 import pytest
 
 from antiphon.explain.advice import ADVICE
 from antiphon.explain.causes import SENTENCES, Code
 from antiphon.explain.composition import PARTS
+from antiphon.speculation import Outcome
+from antiphon_protocols import advice, nvext
+from antiphon_protocols.retention import NvextCacheControl
+from antiphon_turns import RouterMode
 from antiphon_turns.errors import UnsupportedFeature
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -84,3 +89,15 @@ def test_what_is_called_honoured_is_read_somewhere(surface: str) -> None:
     code = "".join(path.read_text("utf-8") for path in [*folder.glob("*.py"), *(folder / surface).glob("*.py")] if path.name != "wire.py")
     unread = {name for name in FIELDS.honoured(surface) if not re.search(rf"\.{name}\b|\"{name}\"", code)}
     assert unread == set()
+
+
+def test_the_page_of_hints_names_every_field_and_header() -> None:
+    page = (ROOT / "docs" / "hints.md").read_text("utf-8")
+    structs = (nvext.WireHints, nvext.SessionControl, NvextCacheControl)
+    fields = {field.name for struct in structs for field in msgspec.structs.fields(struct)} - {"type"}
+    fields |= {"decode_worker_id", "backend_instance_id", "dp_rank", "router_mode", "prompt_cache_retention"}
+    headers = {value for name, value in vars(advice).items() if name.endswith("_HEADER")} | set(advice.RANK_HEADERS)
+    assert len(headers) == 11
+    assert [name for name in sorted(fields | headers) if f"`{name}" not in page and f'"{name}"' not in page] == []
+    assert all(f"`{mode}`" in page for mode in get_args(RouterMode))
+    assert all(f"`{outcome}`" in page for outcome in get_args(Outcome))

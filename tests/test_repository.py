@@ -232,6 +232,21 @@ def test_agents_are_skipped_with_a_reason_without_the_shared_folder(tmp_path: Pa
     assert "ANTIPHON_SHARED" in done.stdout
 
 
+def test_the_server_of_the_sessions_is_found_from_any_folder() -> None:
+    environment = {key: value for key, value in os.environ.items() if key != "ANTIPHON"}
+    told = f'self={ROOT}/scripts/launch_check.sh; . {ROOT}/scripts/agents_common.sh; cd /; echo "$server"'
+    done = subprocess.run(["bash", "-c", told], env=environment, capture_output=True, text=True, check=True)
+    assert Path(done.stdout.strip()) == ROOT / ".venv/bin/antiphon"
+
+
+def test_vllm_is_skipped_with_a_reason_where_it_cannot_be_had(tmp_path: Path) -> None:
+    environment = {**os.environ, "ANTIPHON_VLLM": str(tmp_path), "PYTHON": "false"}
+    done = subprocess.run([ROOT / "scripts/test_vllm.sh"], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "vllm: skipped: " in done.stderr
+    assert "test-vllm: skipped" in done.stdout
+
+
 def test_install_says_what_is_missing(tmp_path: Path) -> None:
     for name in ("scripts/install.sh", "requirements/runtime.txt", "requirements/model.txt", "requirements/dev.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -117,13 +117,14 @@ def sampled(opening: str, *, model: Model, made: Sequence[Segment], dice: random
 
 
 class Script:
-    """An engine that samples what it was told to."""
+    """An engine that samples what it was told to. `ahead`: the prompts it was asked to compute and no more."""
 
     constrains = False
     reports_logprobs = False
 
     def __init__(self) -> None:
         self.ids: list[int] = []
+        self.ahead: list[Job] = []
 
     async def start(self) -> None: ...
 
@@ -133,6 +134,10 @@ class Script:
         return True
 
     async def generate(self, job: Job) -> AsyncGenerator[Chunk, None]:
+        if job.prefill_only:
+            self.ahead.append(job)
+            yield Chunk([], "length")
+            return
         for at in range(0, len(self.ids), 7):
             yield Chunk(self.ids[at : at + 7], finish="stop" if at + 7 >= len(self.ids) else None)
 
@@ -185,6 +190,10 @@ class Frontend:
     ) -> Asked:
         """One request from its body to the answer's. `say` gives the ids that are sampled behind an opening."""
         return self._runner.run(self._ask(surface, body, say, tenant, headers or {}))
+
+    def settle(self) -> None:
+        """Lets what goes on behind the turns come to its end."""
+        self._runner.run(self.pipeline.speculation.idle())
 
     async def _ask(self, surface: str, body: bytes, say: Callable[[str], list[int]], tenant: str, headers: Mapping[str, str]) -> Asked:
         tag = self.pipeline.new_tag()

@@ -17,7 +17,7 @@ from antiphon.serve import build
 def banner(url="http://127.0.0.1:8123", **settings):
     model, _ = build(Settings(engine="mock", **settings))
     out = io.StringIO()
-    show_banner(Console(file=out, width=60), url=url, model=model, engine="mock", load_seconds=1.26)
+    show_banner(Console(file=out, width=60), url=url, model=model, engine="mock engine", load_seconds=1.26)
     return out.getvalue()
 
 

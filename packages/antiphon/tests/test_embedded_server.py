@@ -7,7 +7,9 @@ import httpx
 import jsonschema
 import pytest
 
-from antiphon.config import Settings
+from antiphon.config import Settings, WorkerSettings
+from antiphon.serve import build_engine, choice_of
+from antiphon.workers.process import card_of
 
 MODEL = "SmolLM2-135M-Instruct"
 SCHEMA = {
@@ -103,3 +105,11 @@ def test_a_client_that_leaves_during_prefill_frees_the_engine(server, path):
     started = time.monotonic()
     assert server.http.post("/v1/messages", json=short).status_code == 200
     assert time.monotonic() - started < 4
+
+
+def test_a_workers_card_tells_the_blocks_of_all_slots():
+    settings = WorkerSettings(context_length=2048, slots=3, block_size=32)
+    model, engine = build_engine(settings, choice_of(settings))
+    card = card_of(settings, model, engine, stream_address=":1")
+    assert (card.kind, card.context_length, card.block_tokens, card.cache_blocks) == ("embedded", 2048, 32, 3 * 64)
+    assert card.constrains and card.reports_logprobs

@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.engines.base import Job
 from antiphon.engines.default_model import default_model_path
-from antiphon.engines.llama_http import Event, EventReader, Gaps, completion_body, error_message, sampling_fields
+from antiphon.engines.llama_http import Event, EventReader, Gaps, Seat, completion_body, error_message, sampling_fields
 from antiphon_turns import Sampling
 from antiphon_turns.errors import ConfigError, WorkerProtocolError
 
@@ -34,7 +34,7 @@ def test_sampling_is_mapped_to_the_servers_names(sampling: Sampling, fields: dic
 
 def test_the_body_asks_for_ids_in_a_stream() -> None:
     job = Job(request_id="r", prompt_ids=[1, 2], max_tokens=5, sampling=Sampling(), stop_ids=frozenset(), grammar="%llguidance {}")
-    body = json.loads(completion_body(job))
+    body = json.loads(completion_body(job, Seat(1, True)))
     assert body["prompt"] == [1, 2]
     assert (body["n_predict"], body["grammar"]) == (5, "%llguidance {}")
     assert body["stream"] and body["return_tokens"] and body["return_progress"] and body["cache_prompt"]

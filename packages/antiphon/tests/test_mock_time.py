@@ -1,6 +1,7 @@
 """The mock engine in simulated time, on a clock that the test moves: prefill, decoding, priorities, delays."""
 
 import asyncio
+from itertools import takewhile
 
 import pytest
 from mock_stage import Stage
@@ -8,8 +9,8 @@ from mock_stage import Stage
 from antiphon.config import Settings
 from antiphon.engines.mock_script import Rule
 from antiphon.router.feed import WorkerFeed
+from antiphon.router.feed_blocks import DEVICE
 from antiphon.router.hashing import extend, root_of
-from antiphon.router.index import PrefixIndex
 from antiphon.router.kv_events import read_batch
 from antiphon.serve import build
 from antiphon.simulation.clock import RealClock, VirtualClock
@@ -110,17 +111,17 @@ def test_what_was_sampled_before_a_client_left_is_cached(model):
 @pytest.mark.parametrize("speed", ["none", "b200"])
 def test_a_router_can_follow_the_cache(model, speed):
     stage = Stage(model, speed=speed, kv_events=True, cache_blocks=40)
-    index = PrefixIndex()
-    feed = WorkerFeed("w", block_tokens=16, device=index, host=PrefixIndex())
+    feed = WorkerFeed("w", block_tokens=16, replays=False, warn=pytest.fail)
+    held = feed.blocks.held[DEVICE]
     jobs = [stage.job(tokens=200, seed=seed, words=50) for seed in range(5)]
     for number, job in enumerate(jobs):
         stage.run(stage.played(job))
         events = stage.engine.cache.take_events()
         feed.receive(number, read_batch(encode_batch(events, block_tokens=16, at=stage.clock.now())))
         for one in jobs:
-            depth = index.depths(extend(one.prompt_ids, root_of(""), 16)).get("w", 0)
+            depth = len(list(takewhile(held.__contains__, extend(one.prompt_ids, root_of(""), 16))))
             assert 16 * depth == stage.engine.cache.match(one.prompt_ids)
-    assert stage.engine.cache.evicted > 0 and len(index) == stage.engine.cache.used_blocks
+    assert stage.engine.cache.evicted > 0 and len(feed.blocks) == stage.engine.cache.used_blocks
 
 
 def test_a_prompt_that_never_fits_is_refused_where_time_counts(model):

@@ -140,7 +140,7 @@ def test_start_up_says_what_else_would_fit(tmp_path: Path) -> None:
     path = folder(tmp_path / "model", XML + JSON_CALLS)
     for choice, said in ((ModelChoice(path=path), True), (ModelChoice(path=path, tool_call_parser="hermes"), False)):
         out = io.StringIO()
-        show_banner(Console(file=out, width=200), url="http://x", model=load_model(choice), engine="mock", load_seconds=1)
+        show_banner(Console(file=out, width=200), url="http://x", model=load_model(choice), engine="mock engine", load_seconds=1)
         assert ("Unsure" in out.getvalue()) == said == ("--tool-call-parser hermes" in out.getvalue())
 
 

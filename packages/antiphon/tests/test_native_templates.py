@@ -78,7 +78,7 @@ def test_a_folder_without_a_template_is_served_with_our_own(name: str, base: str
 def test_the_start_up_text_says_so(base: str, tmp_path: Path) -> None:
     model = load_model(ModelChoice(path=folder_of("kimi_k3", base, tmp_path)))
     console = Console(record=True, width=400, file=io.StringIO())
-    show_banner(console, url="http://127.0.0.1:8000", model=model, engine="mock", load_seconds=0.1)
+    show_banner(console, url="http://127.0.0.1:8000", model=model, engine="mock engine", load_seconds=0.1)
     assert "Antiphon's own for kimi_k3" in console.export_text()
 
 

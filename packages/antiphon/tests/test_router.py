@@ -28,12 +28,16 @@ class View:
     def __init__(self) -> None:
         self.index = PrefixIndex()
         self.live: set[str] = set()
+        self.sent: list[tuple[str, int]] = []
 
     def overlaps(self, hashes: Sequence[int]) -> Mapping[str, Overlap]:
         return {name: Overlap(device=depth) for name, depth in self.index.depths(hashes).items()}
 
     def is_live(self, target: str) -> bool:
         return target in self.live
+
+    def routed(self, target: str, hashes: Sequence[int]) -> None:
+        self.sent.append((target, len(hashes)))
 
 
 class World:
@@ -43,7 +47,7 @@ class World:
         self.now = 0.0
         self.view = View()
         self.asked = 0
-        self.router = Router(RouterOptions(**options), clock=lambda: self.now, random=Random(7), views={BLOCK: self.view})
+        self.router = Router(RouterOptions(**options), clock=lambda: self.now, random=Random(7), view=self.view)
         for number in range(workers):
             self.router.join(WorkerInfo(name=f"w{number}", batch_tokens=1000, **(info or {})))
 
@@ -51,7 +55,7 @@ class World:
         """The answer; its prompt is unlike any other where only a length is given."""
         self.asked += 1
         ids = array("I", range(self.asked << 20, (self.asked << 20) + tokens)) if isinstance(tokens, int) else tokens
-        placement = {
+        placement: dict[str, Any] = {
             "session": session,
             **{name: fields.pop(name) for name in ("wish", "parent", "osl", "strict_priority") if name in fields},
         }
@@ -104,6 +108,7 @@ def test_what_engines_tell_counts_and_shortens_predictions() -> None:
     world.view.live = {"w0", "w1"}
     found = world.place(prompt(0))
     assert (found.worker, found.cached_tokens) == ("w1", 1599)
+    assert world.view.sent == [("w1", 100)]
     world.done(found)
     world.view.index.clear("w1")
     world.now += 4
@@ -260,6 +265,12 @@ def test_optional_jobs_do_not_wait() -> None:
     world = World(1)
     world.place(5000)
     assert world.ask(10, optional=True).because == "optional"
+    world.router.prefilled("k1")
+    before = world.router.loads()
+    ahead = world.place(prompt(0), optional=True)
+    assert [load.prefill_tokens for load in world.router.loads()] == [load.prefill_tokens for load in before]
+    assert world.place(prompt(0), key="real").cached_tokens == 1599
+    world.done(ahead)
 
 
 def test_those_whose_workers_are_busy_keep_nobody_else_waiting() -> None:

@@ -147,7 +147,7 @@ def test_predictions_are_bounded() -> None:
 # -- events ----------------------------------------------------------------------------------------------------------
 
 AS_ARRAYS = [1.5, [["BlockStored", [11, 12], None, ids(8), 4, None, "GPU"], ["BlockRemoved", [11], "GPU"], ["AllBlocksCleared"]], 3]
-AS_MAPS = [
+AS_MAPS: list[Any] = [
     1.5,
     [
         {"type": "BlockStored", "block_hashes": [11, 12], "parent_block_hash": None, "token_ids": ids(8), "block_size": 4, "medium": "GPU"},

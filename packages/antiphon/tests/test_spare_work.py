@@ -183,19 +183,11 @@ def overloaded(*, max_wait: float) -> tuple[float, int]:
     return run.first.get(low, 400.0), len(run.first)
 
 
-@pytest.mark.parametrize("bound", [5.0, 20.0, 60.0])
-def test_nothing_starves_160(bound: float) -> None:
-    waited, before = overloaded(max_wait=bound)
-    assert before > 3
-    # Its arrival is at 4 s; then the bound, and the step that was running.
-    assert waited <= 4 + bound + 2
-
-
-def test_without_a_bound_it_would_starve_160() -> None:
+def test_without_a_bound_a_low_request_would_starve() -> None:
     assert overloaded(max_wait=1e9)[0] == 400.0
 
 
-def test_a_low_request_goes_on_decoding_160() -> None:
+def test_a_low_request_goes_on_decoding() -> None:
     run = Run(blocks=100_000, limits=BatchLimits(step_tokens=16, sequences=8, max_wait=10))
     low = run.batch.add(Request(prompt_ids=ids(4), output_ids=ids(5)))
     run.step()

@@ -18,6 +18,8 @@ from antiphon.client_family import naming_clients
 from antiphon.config import Settings
 from antiphon.explain_route import PATH as EXPLAIN
 from antiphon.explain_route import ExplainRoute
+from antiphon.fleet.fleet import Fleet
+from antiphon.fleet.select_route import PREFIX, SelectRoutes
 from antiphon.http import ClientGone, headers_of, read_body, send_response
 from antiphon.openapi import openapi_document
 from antiphon.pipeline import Pipeline
@@ -37,7 +39,14 @@ log = logging.getLogger("antiphon")
 JSON = {"content-type": "application/json"}
 
 
-def build_app(pipeline: Pipeline, settings: Settings, *, created: int, responses: Responses | None = None) -> ASGIApp:
+def build_app(
+    pipeline: Pipeline,
+    settings: Settings,
+    *,
+    created: int,
+    responses: Responses | None = None,
+    router_api: SelectRoutes | None = None,
+) -> ASGIApp:
     """The ASGI application. `created` is the unix time the model was loaded at. Without `responses` nothing of that surface is kept."""
     chat = chat_surface(
         tool_dispatch=settings.enable_streaming_tool_dispatch,
@@ -81,6 +90,8 @@ def build_app(pipeline: Pipeline, settings: Settings, *, created: int, responses
             Route("/api/hello", meta.nothing, methods=["GET", "HEAD"]),
             Route("/api/event_logging/batch", meta.nothing, methods=["POST"]),
         ]
+    if router_api is not None:
+        routes += router_api.routes(meta.refuse)
     routes = [*(Route(path, turn, methods=["POST"]) for path, turn in turns.items()), *routes]
     app = Starlette(routes=routes, exception_handlers={HTTPException: meta.http_error, Exception: meta.fault})
     # A redirect would answer an agent's POST with an empty body, and few clients send it a second time.
@@ -146,12 +157,22 @@ class MetaRoutes:
     async def health(self, request: Request) -> Response:
         """200 only when a turn could start now."""
         ready = self._pipeline.engine.ready()
-        body = {"status": "ready" if ready else "no worker", "model": self._pipeline.model.name, "running_turns": self._pipeline.running}
+        body: dict[str, Any] = {
+            "status": "ready" if ready else "no worker",
+            "model": self._pipeline.model.name,
+            "running_turns": self._pipeline.running,
+        }
+        if isinstance(self._pipeline.engine, Fleet):
+            fleet = self._pipeline.engine
+            events = {one.target: one.state for one in fleet.event_states()}
+            body |= {"queued_turns": fleet.queued, "workers": fleet.reports(), "kv_events": events}
         return Response(msgspec.json.encode(body), status_code=200 if ready else 503, headers=JSON)
 
     async def openapi(self, request: Request) -> Response:
         """The OpenAPI document."""
-        return Response(openapi_document([(route.path, route.methods or set()) for route in request.app.routes]), headers=JSON)
+        # The router's own interface has a page of its own, docs/router-api.md.
+        routes = [route for route in request.app.routes if not route.path.startswith(PREFIX)]
+        return Response(openapi_document([(route.path, route.methods or set()) for route in routes]), headers=JSON)
 
     async def root(self, request: Request) -> Response:
         """Says who is here."""

@@ -35,7 +35,7 @@ def show_banner(console: Console, *, url: str, model: Model, engine: str, load_s
     body = json.dumps({"model": model.name, "max_tokens": 64, "messages": [{"role": "user", "content": "Say hello"}]})
     rows = [
         ("URL", url),
-        ("Model", f"{model.name}  ({engine} engine, loaded in {load_seconds:.1f} s)"),
+        ("Model", f"{model.name}  ({engine}, loaded in {load_seconds:.1f} s)"),
         ("Names", names(model)),
         ("Family", f"{model.label}: {model.why}"),
         *((("Unsure", doubt(model)),) if model.others else ()),

@@ -42,7 +42,7 @@ class Foresight(msgspec.Struct, frozen=True, kw_only=True):
 class CacheWatch:
     """Compares prompts with those sent before. Safe to call from several threads."""
 
-    def __init__(self, model: Model, *, worker: str, max_bytes: int, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, model: Model, *, worker: str | None, max_bytes: int, clock: Callable[[], float] = time.time) -> None:
         text = blake2b(model.template_text.encode(), digest_size=4).hexdigest()
         self._model = f"{model.name} ({model.family.name}, template {text}, tokenizer {model.tokenizer.fingerprint[:8]})"
         self._worker = worker
@@ -70,10 +70,19 @@ class CacheWatch:
         self.sent.read(foresight.line, foresight.sent.ids, foresight.expectation)
 
     def keep(
-        self, foresight: Foresight, *, output_ids: Sequence[int], reply: Sequence[Segment], cached_tokens: int | None, request_id: str
+        self,
+        foresight: Foresight,
+        *,
+        output_ids: Sequence[int],
+        reply: Sequence[Segment],
+        cached_tokens: int | None,
+        request_id: str,
+        worker: str | None = None,
     ) -> Explanation:
-        """The turn is over: remembers what was sent, and says what the cache held of it."""
-        sent = msgspec.structs.replace(foresight.sent, output_ids=output_ids, reply=tuple(reply), request_id=request_id)
+        """The turn is over: remembers what was sent, and says what the cache held of it. `worker`: who served it, where the engine has
+        told."""
+        worker = worker or foresight.sent.worker
+        sent = msgspec.structs.replace(foresight.sent, output_ids=output_ids, reply=tuple(reply), request_id=request_id, worker=worker)
         found = foresight.explanation
         if cached_tokens is not None:
             found = heard(found, foresight.expectation.previous, sent, cached_tokens)

@@ -3,7 +3,7 @@
 import inspect
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
@@ -12,10 +12,11 @@ import typer
 from rich.console import Console
 
 from antiphon import __version__
-from antiphon.config import Settings, flag_of, is_file_only, read_config_file
+from antiphon.config import FILES, EngineSettings, Settings, WorkerSettings, flag_of, is_file_only, place_of, read_config_file
 from antiphon.explain_cli import explain_command
 from antiphon.launch_cli import LaunchCommand, launch_command
 from antiphon.load_cli import bench_command
+from antiphon.simulate_cli import simulate_command
 from antiphon_turns.errors import ConfigError
 
 # Tables cut the names of long switches short on narrower terminals; a name that cannot be read cannot be typed.
@@ -61,6 +62,28 @@ def serve(*, ctx: typer.Context, config: Path | None, **values: Any) -> None:
     from antiphon.serve import run_server  # `parse` and `--help` must not load the engine
 
     raise typer.Exit(run_server(Settings(**values, **ctx.meta[FILE_VALUES])))
+
+
+def frontend(*, ctx: typer.Context, config: Path | None, **values: Any) -> None:
+    """Serve agents with workers elsewhere: `serve` without an engine of its own.
+
+    Every flag has a variable, ANTIPHON_ + its name in capitals with underscores, and every switch a --no- form.
+    Flag > environment > configuration file > default.
+    """
+    from antiphon.serve import run_frontend  # `--help` must not load tokenizers
+
+    raise typer.Exit(run_frontend(Settings(**values, **ctx.meta[FILE_VALUES])))
+
+
+def worker(*, ctx: typer.Context, config: Path | None, **values: Any) -> None:
+    """Run one engine for frontends elsewhere: token ids in, token ids out.
+
+    Every flag has a variable, ANTIPHON_ + its name in capitals with underscores, and every switch a --no- form.
+    Flag > environment > configuration file > default.
+    """
+    from antiphon.workers.process import run_worker  # `--help` must not load the engine
+
+    raise typer.Exit(run_worker(WorkerSettings(**values, **ctx.meta[FILE_VALUES])))
 
 
 @app.command()
@@ -162,22 +185,25 @@ def check(  # noqa: PLR0913 - the option parser reads the signature
         raise typer.Exit(command.run(options))
 
 
-def _load_file(ctx: typer.Context, value: Path | None) -> Path | None:
-    values = read_config_file(value)
-    ctx.meta[FILE_VALUES] = {name: values.pop(name) for name in list(values) if is_file_only(name)}
-    ctx.default_map = {**(ctx.default_map or {}), **values}
-    return value
+def _file_loader(record: type[EngineSettings]) -> Callable[[typer.Context, Path | None], Path | None]:
+    def load(ctx: typer.Context, value: Path | None) -> Path | None:
+        values = read_config_file(value, record)
+        ctx.meta[FILE_VALUES] = {name: values.pop(name) for name in list(values) if is_file_only(name, record)}
+        ctx.default_map = {**(ctx.default_map or {}), **values}
+        return value
+
+    return load
 
 
-def _serve_parameters() -> Iterator[inspect.Parameter]:
-    """The options of `serve`, one for every field of Settings."""
+def _parameters_of(record: type[EngineSettings]) -> Iterator[inspect.Parameter]:
+    """The options of a command, one for every field of its settings."""
     yield _parameter("ctx", typer.Context, inspect.Parameter.empty)
-    hints = get_type_hints(Settings, include_extras=True)
-    for field in msgspec.structs.fields(Settings):
+    hints = get_type_hints(record, include_extras=True)
+    for field in sorted(msgspec.structs.fields(record), key=lambda field: place_of(field.name, record)):
         kind, meta = get_args(hints[field.name])
-        if is_file_only(field.name):
+        if is_file_only(field.name, record):
             continue
-        flag = flag_of(field.name)
+        flag = flag_of(field.name, record)
         names = [f"{flag}/--no-{flag.removeprefix('--')}" if kind is bool else flag]
         names += [meta.extra["alias"]] if "alias" in meta.extra else []
         option = typer.Option(
@@ -191,9 +217,9 @@ def _serve_parameters() -> Iterator[inspect.Parameter]:
         )
         default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
         yield _parameter(field.name, Annotated[kind, option], default)
-    text = "TOML file of settings; antiphon.toml of the working folder if it is there."
+    text = f"TOML file of settings; {FILES[record]} of the working folder if it is there."
     panel: dict[str, Any] = {"rich_help_panel": "Running", "show_envvar": False}
-    option = typer.Option("--config", help=text, envvar="ANTIPHON_CONFIG", is_eager=True, callback=_load_file, **panel)
+    option = typer.Option("--config", help=text, envvar="ANTIPHON_CONFIG", is_eager=True, callback=_file_loader(record), **panel)
     yield _parameter("config", Annotated[Path | None, option], None)
 
 
@@ -201,13 +227,20 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-# The option parser reads a function's signature; this one is made from the settings record, so the two cannot differ.
-_parameters = list(_serve_parameters())
-serve.__signature__ = inspect.Signature(_parameters)  # type: ignore[attr-defined]
-serve.__annotations__ = {parameter.name: parameter.annotation for parameter in _parameters}
-app.command()(serve)
+def _command_of(command: Callable[..., None], record: type[EngineSettings]) -> None:
+    """The option parser reads a function's signature; this one is made from the settings record, so the two cannot differ."""
+    parameters = list(_parameters_of(record))
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    app.command()(command)
+
+
+_command_of(serve, Settings)
+_command_of(frontend, Settings)
+_command_of(worker, WorkerSettings)
 app.command("explain")(explain_command)
 app.command("bench")(bench_command)
+app.command("simulate")(simulate_command)
 app.command(
     "launch",
     cls=LaunchCommand,

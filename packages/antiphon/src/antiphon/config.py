@@ -1,4 +1,4 @@
-"""Settings of `antiphon serve`: one record, every field with a default and a sentence.
+"""Settings of `antiphon serve` and `antiphon worker`: a record each, every field with a default and a sentence.
 
 Precedence: flag > environment > file > default. The command line, the variables and the file's keys are all made from the
 fields below: `http_port` is `--http-port`, ANTIPHON_HTTP_PORT and `http_port = 8123`.
@@ -12,22 +12,30 @@ from msgspec import Meta, Struct
 
 from antiphon.aliases import alias_entries
 from antiphon_protocols.profiles import DEFAULT
-from antiphon_turns import ArgumentStreaming, CutCalls
+from antiphon_turns import ArgumentStreaming, CutCalls, RouterMode
 from antiphon_turns.errors import ConfigError
 
 DEFAULT_FILE = Path("antiphon.toml")
+WORKER_FILE = Path("antiphon-worker.toml")
 
 MODEL = {"panel": "Model and engine"}
 CATALOG = {"panel": "Names and catalog"}
 HTTP = {"panel": "HTTP"}
 PARSING = {"panel": "Parsing and prompt"}
+CACHE = {"panel": "Prefix cache"}
 STATE = {"panel": "State"}
 MOCK = {"panel": "Mock engine"}
+WORKER = {"panel": "Worker"}
+WORKERS = {"panel": "Workers"}
+ROUTING = {"panel": "Routing"}
 RUNNING = {"panel": "Running"}
+PANELS = (MODEL, CATALOG, HTTP, WORKER, WORKERS, ROUTING, PARSING, CACHE, STATE, MOCK, RUNNING)
+"""In the order of the help text."""
 
 
-class Settings(Struct, frozen=True, kw_only=True):
-    """What the operator chose. A `Meta` gives the sentence of `--help`, its panel, bounds and further spellings."""
+class EngineSettings(Struct, frozen=True, kw_only=True):
+    """What a process that runs an engine must know of it. A `Meta` gives the sentence of `--help`, its panel, bounds and further
+    spellings."""
 
     engine: Annotated[
         Literal["embedded", "mock"],
@@ -46,6 +54,54 @@ class Settings(Struct, frozen=True, kw_only=True):
         int | None,
         Meta(description="CPU threads of the embedded engine. Default: all cores for prompts, one fewer to decode.", ge=1, extra=MODEL),
     ] = None
+    slots: Annotated[
+        int | None,
+        Meta(
+            description="Sessions the embedded engine holds and serves at once. Default: up to 4, in a sixteenth of the memory.",
+            ge=1,
+            le=64,
+            extra=MODEL,
+        ),
+    ] = None
+    block_size: Annotated[int, Meta(description="Tokens of a block in the embedded engine's KV events.", ge=1, extra=MODEL)] = 16
+
+    tool_call_parser: Annotated[
+        str | None,
+        Meta(description="Family of tool calls. Default: read from the template.", extra={**PARSING, "alias": "--dyn-tool-call-parser"}),
+    ] = None
+    reasoning_parser: Annotated[
+        str | None,
+        Meta(description="Family of reasoning. Default: read from the template.", extra={**PARSING, "alias": "--dyn-reasoning-parser"}),
+    ] = None
+
+    http_host: Annotated[str, Meta(description="Address to listen on.", extra=HTTP)] = "127.0.0.1"
+    http_port: Annotated[int, Meta(description="Port to listen on; 0 takes a free one.", ge=0, le=65535, extra=HTTP)] = 8000
+
+    mock_script: Annotated[Path | None, Meta(description="Rules, one JSON object a line: when, say, finish.", extra=MOCK)] = None
+    mock_chunk_tokens: Annotated[int, Meta(description="Tokens that leave the engine together.", ge=1, extra=MOCK)] = 1
+    mock_token_delay_ms: Annotated[float, Meta(description="Simulated decoding time of a token.", ge=0, extra=MOCK)] = 0.0
+    mock_speed: Annotated[
+        Literal["none", "b200", "laptop"], Meta(description="Simulated hardware: how long prompts and tokens take.", extra=MOCK)
+    ] = "none"
+    mock_cache_blocks: Annotated[int, Meta(description="Blocks of the prefix cache; 0: nothing is cached.", ge=0, extra=MOCK)] = 1 << 16
+    mock_block_size: Annotated[int, Meta(description="Tokens of a block of the prefix cache.", ge=1, extra=MOCK)] = 16
+    mock_seed: Annotated[
+        int | None,
+        Meta(description="Say words that follow from this number and the prompt until the limit, instead of a script.", ge=0, extra=MOCK),
+    ] = None
+    mock_fault: Annotated[
+        str | None,
+        Meta(description="Fail on purpose: crash-after=N, hang-after=N, cut-after=N, slow=FACTOR or wrong-ids.", extra=MOCK),
+    ] = None
+
+    shutdown_grace_seconds: Annotated[float, Meta(description="Time for running turns to finish after SIGTERM.", ge=0, extra=RUNNING)] = (
+        30.0
+    )
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], Meta(description="How much to log.", extra=RUNNING)] = "info"
+
+
+class Settings(EngineSettings, frozen=True, kw_only=True):
+    """What the operator of `antiphon serve` chose."""
 
     aliases: Annotated[
         list[str],
@@ -66,8 +122,6 @@ class Settings(Struct, frozen=True, kw_only=True):
         ),
     ] = None
 
-    http_host: Annotated[str, Meta(description="Address to listen on.", extra=HTTP)] = "127.0.0.1"
-    http_port: Annotated[int, Meta(description="Port to listen on; 0 takes a free one.", ge=0, le=65535, extra=HTTP)] = 8000
     enable_anthropic_api: Annotated[bool, Meta(description="Serve Anthropic Messages beside Chat Completions.", extra=HTTP)] = True
     enable_websocket: Annotated[
         bool, Meta(description="Serve Responses over WebSocket too; without it upgrades get a 426.", extra=HTTP)
@@ -107,14 +161,6 @@ class Settings(Struct, frozen=True, kw_only=True):
         Literal["reasoning_content", "both"],
         Meta(description="Chat: the key of reasoning; both adds the key `reasoning`.", extra=PARSING),
     ] = "reasoning_content"
-    tool_call_parser: Annotated[
-        str | None,
-        Meta(description="Family of tool calls. Default: read from the template.", extra={**PARSING, "alias": "--dyn-tool-call-parser"}),
-    ] = None
-    reasoning_parser: Annotated[
-        str | None,
-        Meta(description="Family of reasoning. Default: read from the template.", extra={**PARSING, "alias": "--dyn-reasoning-parser"}),
-    ] = None
     argument_streaming: Annotated[
         ArgumentStreaming,
         Meta(description="whole: a call leaves when it is complete. incremental: its bytes as they are decoded.", extra=PARSING),
@@ -122,6 +168,19 @@ class Settings(Struct, frozen=True, kw_only=True):
     cut_calls: Annotated[
         CutCalls, Meta(description="A call cut by the limit. honest: left out. recover: with {} where that cannot run.", extra=PARSING)
     ] = "honest"
+
+    cache_scope: Annotated[
+        Literal["shared", "tenant"],
+        Meta(description="Who shares cached prefixes: everybody, or those with the same API key.", extra=CACHE),
+    ] = "shared"
+    max_retain_seconds: Annotated[
+        float, Meta(description="Longest time a request may have its prompt kept in the cache; 0: none.", ge=0, extra=CACHE)
+    ] = 3600.0
+    speculative_prefill: Annotated[
+        Literal["asked", "always", "off"],
+        Meta(description="Compute the next prompt's beginning after a turn: where the request hints at it, always, or never.", extra=CACHE),
+    ] = "asked"
+    speculative_prefills: Annotated[int, Meta(description="How many of these run at once.", ge=1, extra=CACHE)] = 4
 
     state_dir: Annotated[
         Path | None, Meta(description="Folder of what outlives a run. Default: antiphon in $XDG_STATE_HOME.", extra=STATE)
@@ -145,43 +204,101 @@ class Settings(Struct, frozen=True, kw_only=True):
     ledger_bytes: Annotated[int, Meta(description="Bytes of sampled turns held, for exact replay.", ge=0, extra=STATE)] = 256 << 20
     compared_bytes: Annotated[int, Meta(description="Bytes of prompts held, to explain cache misses.", ge=0, extra=STATE)] = 128 << 20
 
-    mock_script: Annotated[Path | None, Meta(description="Rules, one JSON object a line: when, say, finish.", extra=MOCK)] = None
-    mock_chunk_tokens: Annotated[int, Meta(description="Tokens that leave the engine together.", ge=1, extra=MOCK)] = 1
-    mock_token_delay_ms: Annotated[float, Meta(description="Simulated decoding time of a token.", ge=0, extra=MOCK)] = 0.0
-    mock_speed: Annotated[
-        Literal["none", "b200", "laptop"], Meta(description="Simulated hardware: how long prompts and tokens take.", extra=MOCK)
-    ] = "none"
-    mock_cache_blocks: Annotated[int, Meta(description="Blocks of the prefix cache; 0: nothing is cached.", ge=0, extra=MOCK)] = 1 << 16
-    mock_block_size: Annotated[int, Meta(description="Tokens of a block of the prefix cache.", ge=1, extra=MOCK)] = 16
-    mock_fault: Annotated[
-        str | None,
-        Meta(description="Fail on purpose: crash-after=N, hang-after=N, cut-after=N, slow=FACTOR or wrong-ids.", extra=MOCK),
+    worker_urls: Annotated[
+        list[str],
+        Meta(
+            description="URL or NAME=URL of a worker, then any of ,kind=KIND ,block_tokens=N ,every_address. Repeatable. Without workers"
+            " the engine runs in this process.",
+            extra={**WORKERS, "flag": "--worker"},
+        ),
+    ] = []
+    workers: Annotated[
+        Path | None, Meta(description="TOML file of workers, read again when it changes (docs/workers.md).", extra=WORKERS)
     ] = None
+    local_worker: Annotated[
+        bool, Meta(description="Beside the workers, run --engine in this process as one more, named local.", extra=WORKERS)
+    ] = False
+    worker_key: Annotated[str | None, Meta(description="Key that the workers ask for; better set in the environment.", extra=WORKERS)] = (
+        None
+    )
+    processes: Annotated[
+        int, Meta(description="Processes that share the port; more than one needs workers.", ge=1, le=256, extra=WORKERS)
+    ] = 1
+    worker_first_token_seconds: Annotated[
+        float, Meta(description="Silence before a turn's first token after which a worker has failed it.", ge=0.1, extra=WORKERS)
+    ] = 600.0
+    worker_token_seconds: Annotated[
+        float, Meta(description="Silence between two tokens after which a worker has failed a turn.", ge=0.1, extra=WORKERS)
+    ] = 60.0
+    migration_limit: Annotated[int, Meta(description="How often a turn may go on on another worker. 0: never.", ge=0, extra=WORKERS)] = 3
+    migration_max_tokens: Annotated[
+        int, Meta(description="Turns of more tokens, prompt included, do not move to another worker. 0: no limit.", ge=0, extra=WORKERS)
+    ] = 0
+
+    router_mode: Annotated[
+        RouterMode, Meta(description="kv: where most of the prompt is cached, weighed against load. The rest do not look.", extra=ROUTING)
+    ] = "kv"
+    router_affinity: Annotated[
+        Literal["off", "soft", "strict"],
+        Meta(description="A session's own worker: preferred (soft), or the only one while it is there (strict).", extra=ROUTING),
+    ] = "soft"
+    router_group_children: Annotated[
+        bool, Meta(description="Sub-agents belong to the worker of the session that started them.", extra=ROUTING)
+    ] = False
+    router_queue_threshold: Annotated[
+        float,
+        Meta(
+            description="Turns wait while every worker has more than so many steps of prompt to compute. 0: nothing waits here.",
+            ge=0,
+            extra=ROUTING,
+        ),
+    ] = 1.0
+    router_queue_limit: Annotated[
+        int, Meta(description="Turns that wait for a worker; more are told to come back.", ge=0, extra=ROUTING)
+    ] = 1024
+    enable_router_api: Annotated[
+        bool, Meta(description="Let others ask the router where to send what they serve themselves, under /router.", extra=ROUTING)
+    ] = False
 
     trace_tokens: Annotated[Path | None, Meta(description="Append one JSON line of exact token ids a turn.", extra=RUNNING)] = None
-    shutdown_grace_seconds: Annotated[float, Meta(description="Time for running turns to finish after SIGTERM.", ge=0, extra=RUNNING)] = (
-        30.0
-    )
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], Meta(description="How much to log.", extra=RUNNING)] = "info"
 
 
-def read_config_file(path: Path | None) -> dict[str, Any]:
-    """The file's settings by field name; without a path `antiphon.toml` of the working folder is read if it is there.
+class WorkerSettings(EngineSettings, frozen=True, kw_only=True):
+    """What the operator of `antiphon worker` chose."""
+
+    http_port: Annotated[int, Meta(description="Port to listen on; 0 takes a free one.", ge=0, le=65535, extra=HTTP)] = 8100
+    stream_port: Annotated[
+        int, Meta(description="Port of the token stream to frontends of ours; 0 takes a free one.", ge=0, le=65535, extra=WORKER)
+    ] = 0
+    enable_kv_events: Annotated[bool, Meta(description="Publish what the prefix cache holds, as vLLM does.", extra=WORKER)] = True
+    kv_events_port: Annotated[int, Meta(description="Port of these events; 0 takes a free one.", ge=0, le=65535, extra=WORKER)] = 0
+    kv_replay_port: Annotated[
+        int, Meta(description="Port where missed events are asked for; 0 takes a free one.", ge=0, le=65535, extra=WORKER)
+    ] = 0
+    worker_key: Annotated[str | None, Meta(description="Key that frontends must send; better set in the environment.", extra=WORKER)] = None
+
+
+FILES: dict[type[EngineSettings], Path] = {Settings: DEFAULT_FILE, WorkerSettings: WORKER_FILE}
+
+
+def read_config_file(path: Path | None, record: type[EngineSettings] = Settings) -> dict[str, Any]:
+    """The file's settings by field name; without a path the record's file of the working folder is read if it is there.
 
     Raises ConfigError for a file that cannot be read and for a key that is no setting.
     """
     if path is None:
-        if not DEFAULT_FILE.is_file():
+        if not FILES[record].is_file():
             return {}
-        path = DEFAULT_FILE
+        path = FILES[record]
     try:
         values = tomllib.loads(path.read_text("utf-8"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the configuration file {path}: {error}") from error
     named = {key.replace("-", "_"): value for key, value in values.items()}
-    unknown = sorted(set(named) - set(Settings.__struct_fields__))
+    unknown = sorted(set(named) - set(record.__struct_fields__))
     if unknown:
-        raise ConfigError(f"{path}: no setting is called {', '.join(unknown)}; `antiphon serve --help` lists them")
+        command = "serve" if record is Settings else "worker"
+        raise ConfigError(f"{path}: no setting is called {', '.join(unknown)}; `antiphon {command} --help` lists them")
     if "aliases" in named:
         try:
             named["aliases"] = alias_entries(named["aliases"])
@@ -192,17 +309,22 @@ def read_config_file(path: Path | None) -> dict[str, Any]:
     return named
 
 
-def is_file_only(field: str) -> bool:
+def is_file_only(field: str, record: type[EngineSettings] = Settings) -> bool:
     """Whether a setting has no flag: a table can only stand in a file."""
-    return bool(_extra(field).get("file_only"))
+    return bool(_extra(field, record).get("file_only"))
 
 
-def flag_of(field: str) -> str:
+def flag_of(field: str, record: type[EngineSettings] = Settings) -> str:
     """A setting's flag: its name, or the one its `Meta` gives."""
-    return str(_extra(field).get("flag", f"--{field.replace('_', '-')}"))
+    return str(_extra(field, record).get("flag", f"--{field.replace('_', '-')}"))
 
 
-def _extra(field: str) -> dict[str, Any]:
+def place_of(field: str, record: type[EngineSettings]) -> int:
+    """Where in the help text a setting stands."""
+    return [panel["panel"] for panel in PANELS].index(_extra(field, record)["panel"])
+
+
+def _extra(field: str, record: type[EngineSettings]) -> dict[str, Any]:
     """What a field's `Meta` says for the command line."""
-    extra: dict[str, Any] = get_args(get_type_hints(Settings, include_extras=True)[field])[1].extra
+    extra: dict[str, Any] = get_args(get_type_hints(record, include_extras=True)[field])[1].extra
     return extra

@@ -23,20 +23,23 @@ Batches = AsyncGenerator[list[Event], None]
 
 
 class Generation:
-    """Drives an engine for one turn. After `run` is exhausted `finish` says how generation ended. `queue_seconds`: how long the turn
-    waited for the engine, once that is known."""
+    """Drives an engine for one turn, whose first phase is `job`. After `run` is exhausted `finish` says how generation ended.
+    `queue_seconds`: how long the turn waited for the engine, once that is known. `worker`: who samples now, None while the engine has not
+    said; `migrations`: how often another one has taken over."""
 
     def __init__(self, engine: Engine, model: Model, request: TurnRequest, job: Job, decoder: TurnDecoder) -> None:
         self._engine = engine
         self._model = model
         self._request = request
-        self._job = job
+        self.job = job
         self._decoder = decoder
         self._vocab_size = model.tokenizer.vocab_size
         self._called = False
         self._held = HeldCalls(request, engine, model)
         self.finish: FinishReason = "stop"
         self.queue_seconds: float | None = None
+        self.worker: str | None = None
+        self.migrations = 0
 
     def run(self) -> Batches:
         """Streams batches of events, one batch a chunk (it may be empty). Closing it frees the engine. The request has
@@ -194,12 +197,12 @@ class Generation:
         return False
 
     def _room(self) -> int:
-        return self._job.max_tokens - len(self._decoder.output_ids)
+        return self.job.max_tokens - len(self._decoder.output_ids)
 
     def _next_job(self, grammar: str | None) -> Job:
         output = self._decoder.output_ids
-        prompt = [*self._job.prompt_ids, *output] if output else self._job.prompt_ids
-        return msgspec.structs.replace(self._job, prompt_ids=prompt, max_tokens=self._room(), grammar=grammar)
+        prompt = [*self.job.prompt_ids, *output] if output else self.job.prompt_ids
+        return msgspec.structs.replace(self.job, prompt_ids=prompt, max_tokens=self._room(), grammar=grammar)
 
     async def _phase(self, grammar: str | None, *, reasoning_only: bool) -> Batches:
         async with aclosing(self._engine.generate(self._next_job(grammar))) as chunks:
@@ -224,9 +227,12 @@ class Generation:
         decoder = self._decoder
         if chunk.cached_tokens is not None and decoder.cached_tokens is None:
             # A later phase finds the earlier ones' output cached too; only the client's prompt counts.
-            decoder.cached_tokens = min(chunk.cached_tokens, len(self._job.prompt_ids))
+            decoder.cached_tokens = min(chunk.cached_tokens, len(self.job.prompt_ids))
         if self.queue_seconds is None:
             self.queue_seconds = chunk.queue_seconds
+        if chunk.worker is not None and chunk.worker != self.worker:
+            self.migrations += self.worker is not None
+            self.worker = chunk.worker
 
 
 def _call_ended(batch: list[Event]) -> bool:

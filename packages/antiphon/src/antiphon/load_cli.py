@@ -14,7 +14,9 @@ from antiphon_turns.errors import ConfigError
 def bench_command(  # noqa: PLR0913 - one for each option
     *,
     url: Annotated[str, typer.Argument(help="Address of the server, without /v1.")],
-    workload: Annotated[str, typer.Option(help="coding-agent, chat, bursty-subagents, mixed-priority, smoke, or a .toml file.")] = "smoke",
+    workload: Annotated[
+        str, typer.Option(help="smoke, coding-agent, coding-tasks, chat, bursty-subagents, mixed-priority, or a .toml file.")
+    ] = "smoke",
     trace: Annotated[Path | None, typer.Option(help="Ask what this trace (JSONL) says instead of a workload.", show_default=False)] = None,
     surface: Annotated[Literal["messages", "chat", "responses"], typer.Option(help="The API to ask over.")] = "messages",
     sessions: Annotated[int, typer.Option(help="Sessions of the workload; their sub-agents are not counted.", min=1)] = 20,

@@ -69,6 +69,7 @@ class Model:
         self.aliases = identity.aliases
         self.path = files.path
         self.tokenizer: Tokenizer = files.tokenizer
+        self.kv_bytes_per_token = files.kv_bytes_per_token
         self.format = model_format
         self.family = model_format.family
         self.why = found.why

@@ -5,7 +5,7 @@
 3 recall      replay               ledger + seals -> what was sampled for past turns
 4 render      antiphon_tokenizers  TurnRequest    -> prompt pieces and the opening
 5 tokenize    antiphon_tokenizers  pieces         -> token ids
-6 route                            one worker: the engine of this process
+6 route       fleet, router        a job          -> a worker, or the engine of this process
 7 generate    generate             token ids      -> token chunks, in phases
 8 parse       decode               tokens         -> turn events, stop strings, call gate
 9 project     antiphon_protocols   turn events    -> the surface's wire events      (app)
@@ -15,7 +15,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable
+from array import array
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -26,15 +27,18 @@ from antiphon.constraints import check_request
 from antiphon.cuts import CutCounts
 from antiphon.decode import TurnDecoder
 from antiphon.engines.base import Engine, Job
+from antiphon.fleet.fleet import Fleet
 from antiphon.generate import Generation
 from antiphon.metrics.meter import TurnMeter
 from antiphon.metrics.metrics import Ended, Held, Metrics
 from antiphon.model import Model
+from antiphon.placing import PlacingOptions, job_of
 from antiphon.prompts import Prompt, PromptOptions, Prompts, conversation_key, request_size
 from antiphon.replay.ledger import Ledger
 from antiphon.replay.recall import Recall
 from antiphon.seals import Binding, Seals, TurnSealer
 from antiphon.serving_notes import ServingNotes
+from antiphon.speculation import Finished, Line, Speculation, SpeculationOptions
 from antiphon.tenant import ANYONE
 from antiphon.trace import TokenRecord, TokenTrace, finish_name
 from antiphon_turns import (
@@ -43,6 +47,7 @@ from antiphon_turns import (
     CallGate,
     CutCalls,
     Event,
+    Segment,
     StopReason,
     TurnEnd,
     TurnMetadata,
@@ -62,27 +67,31 @@ COUNTED_TOKENS = 1 << 26
 
 
 class PipelineOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator chose for every turn. `worker` is the engine's name in what clients are told; `max_turns` 0 = no limit. The ledger
-    of sampled turns and the prompts kept for comparison are bounded in bytes."""
+    """What the operator chose for every turn. `worker` is the engine's name in what clients are told, None for one that tells who serves
+    (`Chunk.worker`); `max_turns` 0 = no limit. The ledger of sampled turns and the prompts kept for comparison are bounded in bytes."""
 
-    worker: str = "local"
+    worker: str | None = "local"
     max_turns: int = 0
     ledger_bytes: int = 256 << 20
     compared_bytes: int = 128 << 20
     prompts: PromptOptions = PromptOptions()
     argument_streaming: ArgumentStreaming = "whole"
     cut_calls: CutCalls = "honest"
+    placing: PlacingOptions = PlacingOptions()
+    speculation: SpeculationOptions = SpeculationOptions()
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """Ready for a worker. `clamped` says that max_tokens was lowered to the room the context leaves. `since`: when its preparation
-    began, in seconds of the monotonic clock. `tenant`: whose turn it is. `foresight`: what of the prompt could be cached."""
+    began, in seconds of the monotonic clock. `tenant`: whose turn it is. `foresight`: what of the prompt could be cached. `line`:
+    whose next request follows this one."""
 
     prompt: Prompt
     max_tokens: int
     clamped: bool
     since: float
     foresight: Foresight
+    line: Line
     tenant: str = ANYONE
 
 
@@ -114,10 +123,15 @@ class Pipeline:
         self.admission = Admission(options.max_turns)
         self.running = 0
         self.metrics = Metrics(model.name, held=self._memories(), running=lambda: self.running)
+        self.speculation = Speculation(engine, self._ahead, options=options.speculation, count=self.metrics.speculated)
+        if isinstance(engine, Fleet):
+            self.metrics.register(*engine.collectors())
 
     async def prepare(self, request: TurnRequest, *, tenant: str = ANYONE) -> Prepared:
         """Steps 2 to 5 and the room left. Raises RequestError."""
         since = time.monotonic()
+        line = tenant, request.session or conversation_key(request)
+        self.speculation.arrived(line)
         check_request(request, self.engine, self.model)
         prompt, foresight = await self._off_loop(self._foreseen, request, tenant)
         room = self.model.context_length - len(prompt.ids)
@@ -130,6 +144,7 @@ class Pipeline:
             clamped=wanted is not None and wanted > room,
             since=since,
             foresight=foresight,
+            line=line,
             tenant=tenant,
         )
 
@@ -150,6 +165,16 @@ class Pipeline:
 
     def _counted(self, request: TurnRequest, tenant: str) -> Prompt:
         return self._prompts.make(request, self.sealer(tenant), tenant=tenant, limit=COUNTED_TOKENS, counting=True)
+
+    async def _ahead(self, request: TurnRequest, reply: Sequence[Segment], tenant: str) -> "array[int]":
+        def make(request: TurnRequest) -> "array[int]":
+            return self._prompts.ahead(request, reply, self.sealer(tenant), tenant=tenant, limit=self.model.context_length - 1)
+
+        return await self._off_loop(make, request)
+
+    async def close(self) -> None:
+        """Ends what the pipeline does unasked; its turns are their callers'."""
+        await self.speculation.close()
 
     def _memories(self) -> dict[str, Callable[[], Held]]:
         ledger, compared, runs = self.ledger, self.watch.sent, self.model.tokenizer.cache
@@ -182,13 +207,19 @@ class Pipeline:
         Raises WorkerError. Closing the generator frees the engine. The token trace is written before TurnEnd is handed out.
         """
         if not self.engine.ready():
-            raise WorkerUnavailable("the engine is not running; see the server's log and restart it")
+            raise WorkerUnavailable("nothing here can take a turn now; try again in a moment, or see the server's log")
         prompt, model = prepared.prompt, self.model
         request = prompt.request
-        sealer = self.sealer(prepared.tenant)
-        decoder = TurnDecoder(model, request, prompt_tokens=len(prompt.ids), opening=prompt.opening, turn_tag=turn_tag, sealer=sealer)
+        decoder = TurnDecoder(
+            model,
+            request,
+            prompt_tokens=len(prompt.ids),
+            opening=prompt.opening,
+            turn_tag=turn_tag,
+            sealer=self.sealer(prepared.tenant),
+        )
         generation = Generation(self.engine, model, request, self._job(prepared, request_id), decoder)
-        notes = ServingNotes(since=prepared.since, clock=time.monotonic)
+        notes = ServingNotes(since=prepared.since, clock=time.monotonic, worker=self._options.worker)
         meter = self.metrics.start(request, since=prepared.since)
         gate = self._gate(request, argument_streaming or self._options.argument_streaming)
         ended: StopReason = "cancelled"
@@ -197,22 +228,16 @@ class Pipeline:
             yield [decoder.start(), TurnMetadata(worker=self._options.worker, session=request.session), *prompt.anomalies]
             async with contextlib.aclosing(generation.run()) as batches:
                 async for batch in batches:
-                    if first := notes.open:
-                        batch = [*notes.news(decoder, generation.queue_seconds), *batch]
+                    first = notes.open
+                    if first or generation.worker not in (None, notes.worker):
+                        batch = [*notes.news(decoder, generation), *batch]
                         meter.queue_seconds = generation.queue_seconds
                     yield meter.note(len(decoder.output_ids), through(gate, batch))
                     if first and decoder.output_ids:
                         self.watch.read(prepared.foresight)
-            last = decoder.finish(generation.finish)
-            for anomaly in (*prompt.anomalies, *decoder.anomalies):
-                log.warning("%s: %s %.200r", request_id, anomaly.code, anomaly.detail)
-            ended = last[-1].stop_reason if isinstance(last[-1], TurnEnd) else "error"
-            events = through(gate, last)
-            cut = bool(gate.cut_calls) or decoder.ended_in_call
-            events = self._may_go_on(request, events) if cut else events
-            self._cuts.count(conversation_key(request), cut=cut)
+            ended, events = self._ending(prompt, decoder, generation, gate)
             meter.note(len(decoder.output_ids), events)
-            self._keep(prepared, decoder, ended, request_id, meter)
+            self._keep(prepared, decoder, ended, generation, meter)
             yield events
         except Exception:
             ended = "error"
@@ -220,17 +245,16 @@ class Pipeline:
         finally:
             self.running -= 1
             if ended in ("cancelled", "error"):
-                self._keep(prepared, decoder, ended, request_id, meter)
+                self._keep(prepared, decoder, ended, generation, meter)
 
     def _job(self, prepared: Prepared, request_id: str) -> Job:
-        request = prepared.prompt.request
-        return Job(
+        return job_of(
+            prepared.prompt,
             request_id=request_id,
-            prompt_ids=prepared.prompt.ids,
             max_tokens=prepared.max_tokens,
-            sampling=request.sampling,
             stop_ids=self.model.stop_ids,
-            priority=request.hints.priority,
+            tenant=prepared.tenant,
+            options=self._options.placing,
         )
 
     def _gate(self, request: TurnRequest, streaming: ArgumentStreaming) -> CallGate:
@@ -242,6 +266,17 @@ class Pipeline:
         allow_calls = bool(request.tools) and request.tool_choice.mode != "none"
         return CallGate(request.tools, streaming=streaming, cut=cut, allow_calls=allow_calls)
 
+    def _ending(self, prompt: Prompt, decoder: TurnDecoder, generation: Generation, gate: CallGate) -> tuple[StopReason, list[Event]]:
+        """The last batch of a turn, and how it ended."""
+        last = decoder.finish(generation.finish)
+        for anomaly in (*prompt.anomalies, *decoder.anomalies):
+            log.warning("%s: %s %.200r", generation.job.request_id, anomaly.code, anomaly.detail)
+        events = through(gate, last)
+        cut = bool(gate.cut_calls) or decoder.ended_in_call
+        events = self._may_go_on(prompt.request, events) if cut else events
+        self._cuts.count(conversation_key(prompt.request), cut=cut)
+        return last[-1].stop_reason if isinstance(last[-1], TurnEnd) else "error", events
+
     def _may_go_on(self, request: TurnRequest, events: list[Event]) -> list[Event]:
         """Marks the end of a turn whose call was cut and left out, unless this session was told to go on too often in a row."""
         end = events[-1]
@@ -250,20 +285,31 @@ class Pipeline:
             return events
         return [*events[:-1], msgspec.structs.replace(end, resumable=True)]
 
-    def _keep(self, prepared: Prepared, decoder: TurnDecoder, ended: StopReason, request_id: str, meter: TurnMeter) -> None:
+    def _keep(self, prepared: Prepared, decoder: TurnDecoder, ended: StopReason, generation: Generation, meter: TurnMeter) -> None:
         """What the next prompt of the conversation needs of this turn, and the trace."""
-        prompt = prepared.prompt
+        prompt, request_id = prepared.prompt, generation.job.request_id
         record = decoder.record()
         continues = bool(prompt.request.messages) and isinstance(prompt.request.messages[-1], AssistantMessage)
         # The text a client put into the model's mouth comes back joined with what the model said: no retelling of the record.
         if record is not None and prompt.request.prompt is None and not continues:
             self._recall.keep(prompt.request, record, tenant=prepared.tenant)
+            finished = Finished(
+                line=prepared.line,
+                request=prompt.request,
+                reply=record.segments,
+                stop_reason=ended,
+                job=generation.job,
+                output_ids=decoder.output_ids,
+                worker=generation.worker,
+            )
+            self.speculation.follow(finished, tenant=prepared.tenant)
         found = self.watch.keep(
             prepared.foresight,
             output_ids=decoder.output_ids,
             reply=record.segments if record is not None else (),
             cached_tokens=decoder.cached_tokens,
             request_id=request_id,
+            worker=generation.worker,
         )
         self.metrics.end(meter, Ended(stop_reason=ended, usage=decoder.usage(), explanation=found, anomalies=prompt.anomalies))
         if found.causes:

@@ -12,8 +12,8 @@ from antiphon.model import Model
 from antiphon.replay.recall import Recall
 from antiphon.seals import TurnSealer
 from antiphon.stabilize import StabilizerRule, stabilize
-from antiphon_tokenizers import check_size, pack
-from antiphon_turns import Anomaly, TurnRequest, UserMessage
+from antiphon_tokenizers import certain_ids, check_size, pack
+from antiphon_turns import Anomaly, AssistantMessage, CallSegment, Message, Segment, ToolMessage, TurnRequest, UserMessage
 from antiphon_turns.effort import named
 from antiphon_turns.errors import ContextOverflow, InvalidRequest
 
@@ -72,6 +72,18 @@ class Prompts:
         self._cuts.remember(key, tried)
         return shorter
 
+    def ahead(self, request: TurnRequest, reply: Sequence[Segment], sealer: TurnSealer | None, *, tenant: str, limit: int) -> "array[int]":
+        """The ids with which the next prompt of the conversation surely begins. `request` is that of a prompt made here, `reply` the turn
+        that answered it, which the ledger knows. Behind its calls their results will stand, behind any other turn the user's text.
+        None where the template shows neither. Raises RequestError."""
+        mark = _unused(request, reply)
+        calls = [segment for segment in reply if isinstance(segment, CallSegment) and segment.status != "truncated"]
+        follows: list[Message] = [ToolMessage(call.call_id, mark, call.name) for call in calls]
+        longer = (*request.messages, AssistantMessage(tuple(reply)), *(follows or [UserMessage(mark)]))
+        request = msgspec.structs.replace(request, messages=longer)
+        rendered = self._model.renderer.render(request, self._recall.find(request, sealer, tenant=tenant).records)
+        return certain_ids(rendered, mark, self._model.tokenizer, limit=limit)
+
     def _pinned(self, request: TurnRequest, key: tuple[str, str], *, counting: bool) -> TurnRequest:
         pinned = self._pins.pin(key, request.thinking, self._model.family.switches, remember=not counting)
         ignored = (*request.ignored, "effort") if pinned.held else request.ignored
@@ -101,6 +113,23 @@ class Prompts:
         if len(token_ids) > limit:
             raise ContextOverflow(len(token_ids), limit)
         return Prompt(request=request, ids=array("I", token_ids), opening="")
+
+
+def _unused(request: TurnRequest, reply: Sequence[Segment]) -> str:
+    """A word that nobody has said."""
+    messages = (*request.messages, AssistantMessage(tuple(reply)))
+    texts = [text for message in messages for text in _texts(message)]
+    texts += [tool.description or "" for tool in request.tools]
+    mark = "qzahead"
+    while any(mark in text for text in texts):
+        mark += "z"
+    return mark
+
+
+def _texts(message: Message) -> tuple[str, ...]:
+    if not isinstance(message, AssistantMessage):
+        return (message.text,)
+    return tuple(segment.arguments if isinstance(segment, CallSegment) else segment.text for segment in message.segments)
 
 
 def request_size(request: TurnRequest) -> int:

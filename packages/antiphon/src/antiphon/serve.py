@@ -20,17 +20,24 @@ from starlette.types import ASGIApp
 from antiphon.app import build_app
 from antiphon.banner import show_banner
 from antiphon.catalog import chosen_profile
-from antiphon.config import Settings
+from antiphon.config import EngineSettings, Settings
 from antiphon.engines.base import Engine
 from antiphon.engines.default_model import DEFAULT_MODEL_NAME, default_model_path
-from antiphon.engines.embedded import EmbeddedEngine
+from antiphon.engines.embedded import EmbeddedEngine, EmbeddedOptions
 from antiphon.engines.mock import MockEngine, MockOptions
 from antiphon.engines.mock_faults import parse_fault
 from antiphon.engines.mock_script import load_script
+from antiphon.engines.slot_count import default_slots, memory_bytes
+from antiphon.fleet.build import build_fleet, build_router_api, has_remote_workers, has_workers
+from antiphon.fleet.fleet import Fleet
 from antiphon.model import Model, ModelChoice, load_mock_model, load_model
 from antiphon.pipeline import Pipeline, PipelineOptions
+from antiphon.placing import PlacingOptions
+from antiphon.processes import Processes, reserve, sharing
 from antiphon.prompts import PromptOptions
 from antiphon.responses import Responses
+from antiphon.seals import Seals
+from antiphon.speculation import SpeculationOptions
 from antiphon.stabilizer_rules import rules_of
 from antiphon.state import open_seals, open_store
 from antiphon.trace import TokenTrace
@@ -49,6 +56,8 @@ def run_server(settings: Settings) -> int:
     """Runs until a signal; returns the exit status. Raises ConfigError before anything is served."""
     console = Console(stderr=True)
     set_up_logging(settings, console)
+    if settings.processes > 1:
+        return run_several(settings, console)
     listener = bind(settings)
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
@@ -57,7 +66,36 @@ def run_server(settings: Settings) -> int:
         listener.close()
 
 
-def set_up_logging(settings: Settings, console: Console) -> None:
+def run_frontend(settings: Settings) -> int:
+    """The same, for a server without an engine of its own."""
+    if not has_remote_workers(settings):
+        raise ConfigError("a frontend needs workers: --worker URL, or --workers FILE; `antiphon serve` brings an engine of its own")
+    return run_server(settings)
+
+
+def run_several(settings: Settings, console: Console) -> int:
+    """Several processes on one port, that share nothing but the workers and the state folder."""
+    if settings.local_worker or not has_remote_workers(settings):
+        raise ConfigError(
+            "--processes needs workers (--worker, --workers) and no --local-worker: an engine cannot be shared by several processes"
+        )
+    # Made before there is a second process, so that all seal with the same keys.
+    seals = open_seals(settings, random_bytes=os.urandom)
+    reserved = reserve(settings.http_host, settings.http_port, "--http-host or --http-port")
+
+    def work(number: int) -> int:
+        listener = sharing(reserved)
+        listener.listen(BACKLOG)
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            return runner.run(Server(settings, console, listener, seals=seals, is_first=number == 0).run())
+
+    try:
+        return Processes(settings.processes, work).run()
+    finally:
+        reserved.close()
+
+
+def set_up_logging(settings: EngineSettings, console: Console) -> None:
     """One line a record. Colours cost half a millisecond a line, so they are for terminals; files get a plain line, never wrapped."""
     rich = RichHandler(console=console, show_path=False) if console.is_terminal else None
     logging.basicConfig(
@@ -79,29 +117,36 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-def bind(settings: Settings) -> socket.socket:
+def bind(settings: EngineSettings) -> socket.socket:
     """Takes the port before anything slow starts. Raises ConfigError when it is taken."""
-    family = socket.AF_INET6 if ":" in settings.http_host else socket.AF_INET
+    return listen(settings.http_host, settings.http_port, "--http-host or --http-port")
+
+
+def listen(host: str, port: int, flags: str) -> socket.socket:
+    """A listening socket. Raises ConfigError, naming the flags that choose another address, when it is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol is named because the event loop turns Nagle off only where it can see that this is TCP.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((settings.http_host, settings.http_port))
+        listener.bind((host, port))
         listener.listen(BACKLOG)  # a bound address alone can be bound again
     except OSError as error:
         listener.close()
-        where = f"{settings.http_host}:{settings.http_port}"
-        raise ConfigError(f"cannot listen on {where}: {error.strerror}; choose another with --http-host or --http-port") from error
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}; choose another with {flags}") from error
     return listener
 
 
 class Server:
-    """One process: one model, one engine, one HTTP server."""
+    """One process: one model, one engine, one HTTP server. Only the first of several says on the console what it does."""
 
-    def __init__(self, settings: Settings, console: Console, listener: socket.socket) -> None:
+    def __init__(
+        self, settings: Settings, console: Console, listener: socket.socket, *, seals: Seals | None = None, is_first: bool = True
+    ) -> None:
         self._settings = settings
-        self._console = console
+        self._console = console if is_first else Console(quiet=True)
         self._listener = listener
+        self._seals = seals
 
     async def run(self) -> int:
         """Loads, serves, drains."""
@@ -112,10 +157,11 @@ class Server:
             model, engine = build(settings)
             await engine.start()
         try:
-            seals = open_seals(settings, random_bytes=os.urandom)
+            seals = self._seals or open_seals(settings, random_bytes=os.urandom)
             pipeline = Pipeline(model, engine, options=options_of(settings), trace=trace, random_bytes=os.urandom, seals=seals)
             responses = Responses(pipeline, store=open_store(settings))
-            app = build_app(pipeline, settings, created=int(time.time()), responses=responses)
+            router_api = build_router_api(settings, new_id=pipeline.new_tag)
+            app = build_app(pipeline, settings, created=int(time.time()), responses=responses, router_api=router_api)
             host, port = self._listener.getsockname()[:2]
             stop = asyncio.Event()
             with stop_signals(stop):
@@ -123,7 +169,7 @@ class Server:
                     self._console,
                     url=f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}",
                     model=model,
-                    engine=settings.engine,
+                    engine=f"{settings.engine} engine" if not isinstance(engine, Fleet) else f"{len(engine.reports())} workers",
                     load_seconds=time.monotonic() - started,
                 )
                 left = 0.0
@@ -133,6 +179,9 @@ class Server:
                     left = await serve_http(app, self._listener, grace=grace, stop=stop, drain=drain, max_message=largest)
                 finally:
                     await responses.close(grace=left)
+                    await pipeline.close()
+                    if router_api is not None:
+                        await router_api.close()
         finally:
             await engine.close()
             trace.close()
@@ -223,7 +272,7 @@ class QuietServer(uvicorn.Server):
 def options_of(settings: Settings) -> PipelineOptions:
     """The pipeline's part of the settings."""
     return PipelineOptions(
-        worker=f"{settings.engine}-0",
+        worker=None if has_workers(settings) else f"{settings.engine}-0",
         max_turns=settings.max_turns,
         ledger_bytes=settings.ledger_bytes,
         compared_bytes=settings.compared_bytes,
@@ -234,41 +283,65 @@ def options_of(settings: Settings) -> PipelineOptions:
         ),
         argument_streaming=settings.argument_streaming,
         cut_calls=settings.cut_calls,
+        placing=PlacingOptions(cache_scope=settings.cache_scope, max_retain_seconds=settings.max_retain_seconds),
+        speculation=SpeculationOptions(mode=settings.speculative_prefill, jobs=settings.speculative_prefills),
     )
 
 
 def build(settings: Settings) -> tuple[Model, Engine]:
     """Model and engine of the settings. Raises ConfigError."""
     chosen_profile(settings)  # a wrong name is told before a model is loaded
-    choice = ModelChoice(
+    choice = msgspec.structs.replace(
+        choice_of(settings),
+        aliases=tuple(settings.aliases),
+        vendor_aliases=settings.vendor_aliases,
+        replay=None if settings.replay == "family" else settings.replay,
+    )
+    if settings.local_worker:
+        model, engine = build_engine(settings, choice)
+        return model, build_fleet(settings, model, local=engine)
+    if has_workers(settings):
+        model = build_model(settings, choice)
+        return model, build_fleet(settings, model)
+    return build_engine(settings, choice)
+
+
+def choice_of(settings: EngineSettings) -> ModelChoice:
+    """The model that the settings name. Raises ConfigError."""
+    return ModelChoice(
         path=settings.model_path or default_model_path(),
         name=settings.model_name,
         context_length=settings.context_length,
         tool_call_parser=settings.tool_call_parser,
         reasoning_parser=settings.reasoning_parser,
-        aliases=tuple(settings.aliases),
-        vendor_aliases=settings.vendor_aliases,
-        replay=None if settings.replay == "family" else settings.replay,
     )
+
+
+def build_engine(settings: EngineSettings, choice: ModelChoice, *, kv_events: bool = False) -> tuple[Model, Engine]:
+    """A model and the engine that runs it; with `kv_events` the engine remembers what changes in its cache. Raises ConfigError."""
+    if settings.engine == "embedded" and choice.path.exists() and not is_gguf(choice.path):
+        raise ConfigError(f"the embedded engine needs a .gguf file, and {choice.path} is none; a folder works with --engine mock")
+    model = build_model(settings, choice)
+    if settings.engine == "mock":
+        return model, build_mock(settings, model, kv_events=kv_events)
+    slots = settings.slots or default_slots(model.kv_bytes_per_token, model.context_length, memory=memory_bytes())
+    options = EmbeddedOptions(slots=slots, block_tokens=settings.block_size, kv_events=kv_events)
+    return model, EmbeddedEngine(choice.path, context_length=model.context_length, threads=settings.threads, options=options)
+
+
+def build_model(settings: EngineSettings, choice: ModelChoice) -> Model:
+    """The model, without an engine; for the scripted one with the project's own template where none is given. Raises ConfigError."""
     if not choice.path.exists():
         raise ConfigError(f"{choice.path} does not exist; --model-path takes a .gguf file, or a folder with tokenizer.json")
+    if settings.model_path is not None:
+        return load_model(choice)
     if settings.engine == "mock":
-        return build_mock(settings, choice)
-    if not is_gguf(choice.path):
-        raise ConfigError(f"the embedded engine needs a .gguf file, and {choice.path} is none; a folder works with --engine mock")
-    if settings.model_path is None and choice.name is None:
-        choice = msgspec.structs.replace(choice, name=DEFAULT_MODEL_NAME)
-    model = load_model(choice)
-    return model, EmbeddedEngine(choice.path, context_length=model.context_length, threads=settings.threads)
+        return load_mock_model(choice, (package_files("antiphon.engines") / "mock_template.jinja").read_text("utf-8"))
+    return load_model(msgspec.structs.replace(choice, name=choice.name or DEFAULT_MODEL_NAME))
 
 
-def build_mock(settings: Settings, choice: ModelChoice) -> tuple[Model, Engine]:
-    """The scripted engine with the project's own template, or with a given model's."""
-    if settings.model_path is None:
-        template = (package_files("antiphon.engines") / "mock_template.jinja").read_text("utf-8")
-        model = load_mock_model(choice, template)
-    else:
-        model = load_model(choice)
+def build_mock(settings: EngineSettings, model: Model, *, kv_events: bool = False) -> MockEngine:
+    """The scripted engine."""
     rules = load_script(settings.mock_script) if settings.mock_script else ()
     options = MockOptions(
         chunk_tokens=settings.mock_chunk_tokens,
@@ -277,8 +350,10 @@ def build_mock(settings: Settings, choice: ModelChoice) -> tuple[Model, Engine]:
         cache_blocks=settings.mock_cache_blocks,
         block_tokens=settings.mock_block_size,
         fault=parse_fault(settings.mock_fault) if settings.mock_fault is not None else None,
+        kv_events=kv_events,
+        seed=settings.mock_seed,
     )
-    return model, MockEngine(model.tokenizer, model.family.frame, rules=rules, options=options)
+    return MockEngine(model.tokenizer, model.family.frame, rules=rules, options=options)
 
 
 def is_gguf(path: Path) -> bool:

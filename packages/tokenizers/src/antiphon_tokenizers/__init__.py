@@ -1,5 +1,6 @@
 """Tokenizers, chat templates and prompts that clients cannot inject control tokens into."""
 
+from antiphon_tokenizers.certain import certain_ids
 from antiphon_tokenizers.detokenizer import Detokenizer
 from antiphon_tokenizers.encode import check_size, encode, pack
 from antiphon_tokenizers.files import ModelFiles, load_model_files
@@ -18,6 +19,7 @@ __all__ = [
     "Renderer",
     "RunCache",
     "Tokenizer",
+    "certain_ids",
     "check_size",
     "encode",
     "load_model_files",

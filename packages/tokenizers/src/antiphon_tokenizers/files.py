@@ -19,7 +19,8 @@ _QUANTIZATION = re.compile(r"[._-](?:UD-)?(?:I?Q\d\w*|[BF]?F?16|F32|BF16|MXFP4\w
 class ModelFiles(msgspec.Struct, frozen=True, kw_only=True):
     """A model as its files describe it. `context_length` is in tokens, None when the files do not say.
     `eos_ids` are the ids that end generation by the files' own word; a family may add more. `response_template` is the output
-    format as the model declares it, `response_schema` says that there is one in the older form."""
+    format as the model declares it, `response_schema` says that there is one in the older form. `kv_bytes_per_token`: what a token of
+    context takes of an engine's memory at 16 bits a value, None when the files do not say."""
 
     name: str
     path: Path
@@ -32,6 +33,7 @@ class ModelFiles(msgspec.Struct, frozen=True, kw_only=True):
     eos_ids: frozenset[int] = frozenset()
     response_template: dict[str, Any] | None = None
     response_schema: bool = False
+    kv_bytes_per_token: int | None = None
 
 
 def load_model_files(path: str | Path) -> ModelFiles:
@@ -70,7 +72,24 @@ def _from_gguf(path: Path) -> ModelFiles:
         bos_token=token("bos"),
         eos_token=token("eos"),
         eos_ids=frozenset(index for index in ends if isinstance(index, int)),
+        kv_bytes_per_token=_kv_bytes(metadata, architecture),
     )
+
+
+def _kv_bytes(metadata: dict[str, Any], architecture: str | None) -> int | None:
+    """A key and a value for each layer and head, two bytes a number. Source: the key names of the GGUF specification."""
+
+    def number(key: str) -> Any:
+        return metadata.get(f"{architecture}.{key}")
+
+    layers, heads, width = number("block_count"), number("attention.head_count"), number("embedding_length")
+    kv_heads = number("attention.head_count_kv") or heads
+    if not all(isinstance(value, int) and value > 0 for value in (layers, heads, width)):
+        return None
+    in_all = sum(kv_heads) if isinstance(kv_heads, list) else kv_heads * layers
+    key = number("attention.key_length") or width // heads
+    value = number("attention.value_length") or width // heads
+    return int(in_all * (key + value) * 2)
 
 
 def _from_folder(folder: Path) -> ModelFiles:

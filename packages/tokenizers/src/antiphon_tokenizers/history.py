@@ -19,6 +19,7 @@ from antiphon_turns import (
     TurnWriter,
     UserMessage,
 )
+from antiphon_turns.ids import fold
 
 
 def replayed(messages: Sequence[Message], since: int) -> list[tuple[Segment, ...]]:
@@ -113,14 +114,15 @@ def calls_before(messages: Sequence[Message]) -> list[int]:
 
 
 def with_native_ids(messages: Sequence[Message], writer: TurnWriter) -> list[Message]:
-    """The messages with the call ids that the format demands, if it demands any."""
+    """The messages with the call ids that the format demands, if it demands any. A result may name its call by an id that its client
+    has rewritten."""
     found: dict[str, str] = {}
     out: list[Message] = []
     for message, number in zip(messages, calls_before(messages), strict=True):
         if isinstance(message, AssistantMessage):
             out.append(structs.replace(message, segments=tuple(_numbered(message.segments, number, writer, found))))
         elif isinstance(message, ToolMessage):
-            out.append(structs.replace(message, call_id=found.get(message.call_id, message.call_id)))
+            out.append(structs.replace(message, call_id=found.get(fold(message.call_id), message.call_id)))
         else:
             out.append(message)
     return out
@@ -132,6 +134,6 @@ def _numbered(segments: Sequence[Segment], number: int, writer: TurnWriter, foun
             native = writer.call_id(segment.name, number)
             number += 1
             if native is not None:
-                found[segment.call_id] = native
+                found[fold(segment.call_id)] = native
                 segment = structs.replace(segment, call_id=native)
         yield segment

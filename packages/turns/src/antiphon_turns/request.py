@@ -127,7 +127,8 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request for one turn. `template_kwargs` holds the client's chat_template_kwargs (whitelisted later);
     `ignored` names the unknown fields that were accepted. `prompt`, where it is set, is the whole prompt as text or token ids:
     no template is used, and the answer is plain text. `parent` is the session that started this one; with `session_ends` no
-    further turn of the session will come. `retain_seconds`: how long the prompt should stay cached after the turn."""
+    further turn of the session will come. `retain_seconds`: how long the prompt should stay cached after the turn; infinite: as long
+    as the server allows."""
 
     surface: Surface
     model: str

@@ -6,6 +6,7 @@ token that leaves a character incomplete, and with the one that completes it sen
 notices by the running count.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -100,16 +101,16 @@ def _logprob(found: Probability) -> TokenLogprob:
     return TokenLogprob(found.token, least if found.logprob is None else found.logprob, bytes(found.bytes))
 
 
-def completion_body(job: Job) -> bytes:
+class Seat(msgspec.Struct, frozen=True):
+    """Where a request runs. With `reuse` it goes on from the beginning that slot and prompt share; without, the slot starts empty."""
+
+    slot: int
+    reuse: bool
+
+
+def completion_body(job: Job, seat: Seat) -> bytes:
     """The body of the streamed request for one job."""
-    body: dict[str, Any] = {
-        "prompt": list(job.prompt_ids),
-        "n_predict": job.max_tokens,
-        "stream": True,
-        "return_tokens": True,
-        "return_progress": True,
-        "cache_prompt": True,
-    }
+    body = _streamed(job.prompt_ids, seat, job.max_tokens)
     if job.grammar is not None:
         body["grammar"] = job.grammar
     if job.sampling.top_logprobs is not None:
@@ -117,24 +118,37 @@ def completion_body(job: Job) -> bytes:
     return msgspec.json.encode(body | sampling_fields(job.sampling))
 
 
-def probe_body(job: Job, eos_id: int) -> bytes:
+def slice_body(prompt_ids: Sequence[int], seat: Seat) -> bytes:
+    """A request that puts these tokens into the slot. The server samples one token all the same, which stays out of the slot."""
+    return msgspec.json.encode(_streamed(prompt_ids, seat, 0))
+
+
+def probe_body(job: Job, eos_id: int, seat: Seat) -> bytes:
     """A one-token request that shows whether the server obeys the job's grammar.
 
     The server answers a grammar it cannot compile by generating without one and says so in its log only. Here the end
     token is made all but certain; a grammar in force forbids it as the first token.
     """
-    body = {
-        "prompt": list(job.prompt_ids),
-        "n_predict": 1,
+    body = _streamed(job.prompt_ids, seat, 1)
+    return msgspec.json.encode(body | {"temperature": 0, "grammar": job.grammar, "logit_bias": [[eos_id, 10_000.0]]})
+
+
+def _streamed(prompt_ids: Sequence[int], seat: Seat, max_tokens: int) -> dict[str, Any]:
+    return {
+        "prompt": list(prompt_ids),
+        "n_predict": max_tokens,
+        "id_slot": seat.slot,
+        "cache_prompt": seat.reuse,
         "stream": True,
         "return_tokens": True,
         "return_progress": True,
-        "cache_prompt": True,
-        "temperature": 0,
-        "grammar": job.grammar,
-        "logit_bias": [[eos_id, 10_000.0]],
     }
-    return msgspec.json.encode(body)
+
+
+def read_error(event: Event) -> None:
+    """Raises WorkerProtocolError if the event is one."""
+    if event.error is not None:
+        raise WorkerProtocolError(f"The embedded engine failed: {event.error.message}")
 
 
 def error_message(body: bytes) -> str:

@@ -11,6 +11,7 @@ from antiphon.engines.base import Chunk, Job
 from antiphon.engines.mock_batch import BatchRunner
 from antiphon.engines.mock_faults import Crash, Fault, troubled
 from antiphon.engines.mock_script import Rule, Script, Spoken
+from antiphon.engines.mock_seeded import Seeded
 from antiphon.simulation.batch import SPARE_PRIORITY, Batch, BatchLimits, Request, retain
 from antiphon.simulation.clock import Clock, RealClock
 from antiphon.simulation.paged_cache import PagedCache
@@ -23,7 +24,8 @@ class MockOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`chunk_tokens` ids leave at a time, each after `token_delay_ms` of simulated decoding. `speed` names a preset of
     `simulation/timing.py`; with "none" nothing else takes time and every job runs at once. The prefix cache has `cache_blocks`
     blocks of `block_tokens` tokens; with 0 nothing is cached. `kv_events`: the cache's events are kept until they are taken. Where time
-    counts, nobody waits much longer than `max_wait` seconds for those of a higher priority."""
+    counts, nobody waits much longer than `max_wait` seconds for those of a higher priority. With a `seed` no script is played: each token
+    follows from the seed and what was read."""
 
     chunk_tokens: int = 1
     token_delay_ms: float = 0.0
@@ -33,6 +35,7 @@ class MockOptions(msgspec.Struct, frozen=True, kw_only=True):
     fault: Fault | None = None
     kv_events: bool = False
     max_wait: float = 60.0
+    seed: int | None = None
 
 
 class MockEngine:
@@ -53,6 +56,7 @@ class MockEngine:
         self._tokenizer = tokenizer
         self._script = Script(tokenizer, frame, rules)
         self._speak = self._script.speak
+        self._seeded = Seeded(tokenizer, options.seed) if options is not None and options.seed is not None else None
         self._options = options = options or MockOptions()
         self._clock = clock or RealClock()
         self.cache = PagedCache(options.cache_blocks, options.block_tokens, clock=self._clock.now, record=options.kv_events)
@@ -139,7 +143,11 @@ class MockEngine:
             self.running -= 1
 
     def _spoken(self, job: Job) -> Spoken:
-        return Spoken([], "length") if job.prefill_only else self._speak(job.prompt_ids).cut(job.max_tokens)
+        if job.prefill_only:
+            return Spoken([], "length")
+        if self._seeded is not None:
+            return self._seeded.speak(job.prompt_ids, job.max_tokens)
+        return self._speak(job.prompt_ids).cut(job.max_tokens)
 
     def _request(self, job: Job, output_ids: Sequence[int]) -> Request:
         """A job as the simulation knows it."""

@@ -35,6 +35,7 @@ class Dialogue:
         self.messages: list[Any] = []
         self._pending: list[str] = []
         self._parent = request.parent
+        self.root: str = parent.root if parent is not None else request.session
         if parent is not None and request.share == "history":
             self._system, self._tools = parent._system, parent._tools
             self.messages = list(parent.messages)

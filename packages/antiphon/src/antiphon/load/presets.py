@@ -26,6 +26,17 @@ _CODING = SessionClass(
     ),
 )
 
+# Many small tasks, each a session of its own, as a fleet serves them.
+_TASKS = SessionClass(
+    heads=12,
+    head_tokens=LogNormal(median=9000, sigma=0.4, low=4000, high=20_000),
+    turns=LogNormal(median=5, sigma=0.6, low=1, high=30),
+    first_tokens=LogNormal(median=800, sigma=0.8, low=40, high=8000),
+    new_tokens=LogNormal(median=900, sigma=1.0, low=30, high=12_000),
+    output_tokens=LogNormal(median=150, sigma=0.8, low=8, high=1500),
+    pause_seconds=LogNormal(median=1.5, sigma=1.0, low=0.05, high=60),
+)
+
 _CHAT = SessionClass(
     heads=2,
     head_tokens=400,
@@ -70,6 +81,7 @@ _BACKGROUND = SessionClass(
 
 PRESETS: dict[str, Workload] = {
     "coding-agent": Workload(arrivals=Poisson(sessions_per_second=0.5), classes={"coding": _CODING}),
+    "coding-tasks": Workload(arrivals=Poisson(sessions_per_second=2), classes={"task": _TASKS}),
     "chat": Workload(arrivals=Poisson(sessions_per_second=2), classes={"chat": _CHAT}, context_tokens=32_000),
     "bursty-subagents": Workload(arrivals=Poisson(sessions_per_second=0.3), classes={"planner": _BURSTY}),
     "mixed-priority": Workload(

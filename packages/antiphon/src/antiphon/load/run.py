@@ -61,6 +61,7 @@ class Run:
         self._bounds = bounds
         self._schedule = Schedule(trees, places=bounds.places, limit=bounds.requests)
         self._dialogues: dict[str, Dialogue] = {}
+        self._trees: dict[str, list[str]] = {}
         self._tasks: dict[asyncio.Task[Outcome], PlannedRequest] = {}
         self._started = 0.0
         self.outcomes: list[Outcome] = []
@@ -93,6 +94,8 @@ class Run:
     def _begin(self, request: PlannedRequest) -> Dialogue:
         target = self._target
         parent = self._dialogues.get(request.parent) if request.parent is not None else None
+        root = parent.root if parent is not None else request.session
+        self._trees.setdefault(root, []).append(request.session)
         return Dialogue(request, surface=target.surface, model=target.model, lengths=target.lengths, parent=parent)
 
     async def _wait(self) -> None:
@@ -110,6 +113,9 @@ class Run:
             outcome = task.result()
             self.outcomes.append(outcome)
             self._schedule.ended(request, self._now(), failed=bool(outcome.error))
+        for root in self._schedule.take_closed():
+            for name in self._trees.pop(root, ()):
+                del self._dialogues[name]
 
     async def _break_off(self) -> None:
         for task in self._tasks:

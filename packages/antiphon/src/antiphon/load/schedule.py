@@ -25,6 +25,7 @@ class Schedule:
         self._missing: dict[tuple[str, int], int] = {}
         self._open: dict[str, int] = {}
         self._root: dict[str, str] = {}
+        self._closed: list[str] = []
         self.running = 0
         self.given = 0
 
@@ -63,6 +64,11 @@ class Schedule:
         self.running -= 1
         self._close_turn(request, now, failed=failed)
         self._admit(now)
+
+    def take_closed(self) -> list[str]:
+        """Root sessions whose trees have ended since the last call; nothing of them is asked any more."""
+        closed, self._closed = self._closed, []
+        return closed
 
     def _admit(self, now: float) -> None:
         while self._coming is not None and self._left != 0:
@@ -133,3 +139,4 @@ class Schedule:
         self._open[root] -= 1
         if not self._open[root]:
             del self._open[root]
+            self._closed.append(root)

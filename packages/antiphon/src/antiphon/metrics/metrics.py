@@ -75,6 +75,8 @@ class Metrics:
         self._exact = counter("exact_turns", "Of those, the ones whose prompt leaves nothing the engine held.")
         self._lost = counter("replay_lost_tokens", "Tokens held after a turn that the session's next prompt did not begin with.")
         self._anomalies = counter("anomalies", "Malformed output and lost replay, contained.", ("model", "kind"))
+        self._ahead = counter("speculative_prefills", "Prefixes of next prompts computed ahead, by their outcome.", ("model", "outcome"))
+        self._ahead_tokens = counter("speculative_prefill_tokens", "Tokens of next prompts that were computed ahead.", ("model",))
         self._gaps = TokenGaps(model)
         registry.register(self._gaps)
         registry.register(Gauges(held, running))
@@ -116,6 +118,16 @@ class Metrics:
             self._lost.labels(*who).inc(found.lost_tokens)
         for cause in found.causes:
             self._causes.labels(self._model, cause.code).inc()
+
+    def speculated(self, outcome: str, tokens: int) -> None:
+        """A speculative prefill has ended, or was not begun; `tokens` were new to the engine."""
+        self._ahead.labels(self._model, outcome).inc()
+        self._ahead_tokens.labels(self._model).inc(tokens)
+
+    def register(self, *collectors: Collector) -> None:
+        """Tells of something else too."""
+        for collector in collectors:
+            self._registry.register(collector)
 
     def text(self) -> bytes:
         """Everything in the text form of Prometheus, of CONTENT_TYPE."""

@@ -18,7 +18,7 @@ wait found nobody free."""
 
 class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One worker, as its card says. `batch_tokens`: prompt tokens it computes in a step; `ranks` data-parallel engines behind its name,
-    each with a cache and a load of its own."""
+    each with a cache and a load of its own. `prioritizes`: its engine computes prompts of a higher priority first."""
 
     name: str
     block_tokens: int = 16
@@ -26,12 +26,13 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     cache_blocks: int | None = None
     ranks: int = 1
     constrains: bool = False
+    prioritizes: bool = False
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """Where should this job run? `key` is unique among the running and waiting ones. Either `ids`, or `hashes` by block size where
     somebody has them already. `exclude` names workers that must not get it. `arrival` in seconds of the router's clock. `optional`
-    jobs do not wait: without a free worker they are refused."""
+    jobs do not wait, and give way to all others: without a free worker they are refused, and they are no load."""
 
     key: str
     prompt_tokens: int

@@ -1,6 +1,6 @@
 """Who holds which block: hash -> set of workers, as bits of one integer."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 _CHECKS = 4
 
@@ -30,7 +30,9 @@ class PrefixIndex:
         bit = self._bit(worker)
         holders = self._holders
         for block in hashes:
-            holders[block] = holders.get(block, 0) | bit
+            held = holders.get(block)
+            # Most blocks have one holder; these share its number, which is a long one in a large fleet.
+            holders[block] = bit if held is None else held | bit
         while len(holders) > self._max:
             del holders[next(iter(holders))]
             self.evicted += 1
@@ -61,7 +63,19 @@ class PrefixIndex:
         return bool(self._holders.get(block, 0) & self._bits.get(worker, 0))
 
     def depths(self, hashes: Sequence[int]) -> dict[str, int]:
-        """For each worker that holds a beginning of the prompt, how many of its blocks, from the first on.
+        """For each worker that holds a beginning of the prompt, how many of its blocks, from the first on."""
+        return {self._names[bit]: depth for depth, mask in self._masks(hashes).items() for bit in _bits(mask)}
+
+    def levels(self, hashes: Sequence[int]) -> list[tuple[int, Collection[str]]]:
+        """The same the other way round: numbers of blocks, each with the workers that hold just so many. Costs nothing for each worker."""
+        return [(depth, _Holders(mask, self._bits, self._names)) for depth, mask in self._masks(hashes).items()]
+
+    def dump(self) -> dict[str, list[int]]:
+        """All hashes by worker, for a sibling that starts."""
+        return {worker: [block for block, holders in self._holders.items() if holders & bit] for worker, bit in self._bits.items()}
+
+    def _masks(self, hashes: Sequence[int]) -> dict[int, int]:
+        """Workers by the number of blocks that they hold.
 
         Divide and conquer over all workers at once: a worker holds the blocks of a prefix without gaps, but for engines that
         drop a block in the middle; a few places are checked for that, and where one is missing the count is made block by block.
@@ -86,17 +100,22 @@ class PrefixIndex:
                     mask, high = mask & ~deeper, middle
             if mask:
                 found[low + 1] = found.get(low + 1, 0) | mask
-        return {self._names[bit]: self._checked(hashes, depth, bit) for depth, mask in found.items() for bit in _bits(mask)}
+        return self._checked(hashes, found)
 
-    def dump(self) -> dict[str, list[int]]:
-        """All hashes by worker, for a sibling that starts."""
-        return {worker: [block for block, holders in self._holders.items() if holders & bit] for worker, bit in self._bits.items()}
-
-    def _checked(self, hashes: Sequence[int], depth: int, bit: int) -> int:
-        step = max(depth // _CHECKS, 1)
-        if all(self._holders.get(hashes[place], 0) & bit for place in range(0, depth, step)):
-            return depth
-        return next((place for place in range(depth) if not self._holders.get(hashes[place], 0) & bit), depth)
+    def _checked(self, hashes: Sequence[int], found: dict[int, int]) -> dict[int, int]:
+        get = self._holders.get
+        out: dict[int, int] = {}
+        for depth, mask in found.items():
+            sound = mask
+            for place in range(0, depth, max(depth // _CHECKS, 1)):
+                sound &= get(hashes[place], 0)
+            if sound:
+                out[depth] = out.get(depth, 0) | sound
+            for bit in _bits(mask & ~sound):
+                gap = next((place for place in range(depth) if not get(hashes[place], 0) & bit), depth)
+                if gap:
+                    out[gap] = out.get(gap, 0) | bit
+        return out
 
     def _bit(self, worker: str) -> int:
         bit = self._bits.get(worker)
@@ -104,6 +123,24 @@ class PrefixIndex:
             bit = self._bits[worker] = self._free.pop() if self._free else 1 << len(self._bits)
             self._names[bit] = worker
         return bit
+
+
+class _Holders:
+    """The names of the workers in a mask."""
+
+    def __init__(self, mask: int, bits: Mapping[str, int], names: Mapping[int, str]) -> None:
+        self._mask = mask
+        self._bits = bits
+        self._names = names
+
+    def __len__(self) -> int:
+        return self._mask.bit_count()
+
+    def __contains__(self, name: object) -> bool:
+        return bool(self._bits.get(name, 0) & self._mask)  # type: ignore[call-overload]
+
+    def __iter__(self) -> Iterator[str]:
+        return (self._names[bit] for bit in _bits(self._mask))
 
 
 def _bits(mask: int) -> Iterator[int]:

@@ -1,13 +1,24 @@
 """Which of the targets that could: one function a mode. All break ties by history, never by order."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from random import Random
 
+from antiphon.router.order import Entry, LoadOrder
 from antiphon.router.targets import Target
+
+# So many holders are looked at one by one.
+_FEW = 16
 
 
 def cheapest(
-    targets: Sequence[Target], prompt: int, credits: Mapping[str, float], *, prefill_scale: float, home: str | None, bonus: float
+    targets: Sequence[Target],
+    prompt: int,
+    credits: Mapping[str, float],
+    *,
+    prefill_scale: float,
+    home: str | None,
+    bonus: float,
+    priority: int = 0,
 ) -> Target:
     """Mode kv: the least `prefill_scale * max(active_prefill + prompt - credit, 0) + active_decode`, all in tokens, with `bonus` taken
     off for `home`. `targets` is not empty. Source of the formula: design, section 9, less what is the same for all targets."""
@@ -15,13 +26,59 @@ def cheapest(
     get = credits.get
     for target in targets:
         name = target.name
-        missing = target.prefill + prompt - get(name, 0.0)
+        missing = (target.ahead_of(priority) if priority > 0 else target.prefill) + prompt - get(name, 0.0)
         found = target.decode + prefill_scale * missing if missing > 0 else target.decode
         if name == home:
             found -= bonus
         if found < least or (found == least and target.last_chosen < best.last_chosen):
             best, least = target, found
     return best
+
+
+def cheapest_of_all(
+    order: LoadOrder,
+    prompt: int,
+    worths: Iterable[tuple[float, Collection[str]]],
+    *,
+    prefill_scale: float,
+    home: str | None,
+    bonus: float,
+) -> Target:
+    """The choice of `cheapest` among all targets, which are in `order`, without a look at each. `worths` as in `sight.worths`, none worth
+    more than the prompt; so what a target costs is its load, less what it holds, and of those who hold the same the least loaded
+    is best. Who holds much are few and are looked at each; a beginning that many hold, the first of them in order stands for."""
+    first = next(iter(order))
+    best = first[0], first[1], first[2]
+    chosen = first[3]
+    wide: list[tuple[float, Collection[str]]] = []
+    at_home = order.entry(home) if home is not None else None
+    candidates: list[tuple[float, Entry]] = [(0.0, at_home)] if at_home is not None else []
+    for worth, holders in worths:
+        if at_home is not None and home in holders:
+            candidates.append((worth, at_home))
+        if len(holders) > _FEW:
+            wide.append((worth, holders))
+        else:
+            candidates += [(worth, entry) for name in holders if (entry := order.entry(name)) is not None]
+    for worth, entry in candidates:
+        gain = prefill_scale * min(worth, prompt) + (bonus if entry is at_home else 0.0)
+        if (found := (entry[0] - gain, entry[1], entry[2])) < best:
+            best, chosen = found, entry[3]
+    for entry in order if wide else ():
+        load, last_chosen, place, target = entry
+        left = []
+        for worth, holders in wide:
+            found = load - prefill_scale * min(worth, prompt), last_chosen, place
+            if found[0] > best[0]:
+                continue
+            if target.name not in holders:
+                left.append((worth, holders))
+            elif found < best:
+                best, chosen = found, target
+        wide = left
+        if not wide:
+            break
+    return chosen
 
 
 def longest_unchosen(targets: Sequence[Target]) -> Target:

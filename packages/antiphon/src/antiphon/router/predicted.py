@@ -1,7 +1,7 @@
 """What workers will hold once the prompts sent to them are computed: entries that expire, until the engine's own events come. For
 engines without events they are the only index there is."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 # A sweep costs as much as everything that is held, so it waits for as many new blocks as it left, and for at least these.
 _SWEEP_BLOCKS = 65_536
@@ -64,8 +64,12 @@ class PredictedIndex:
 
     def depths(self, hashes: Sequence[int]) -> dict[str, int]:
         """As `PrefixIndex.depths`."""
-        now, names = self._clock(), self._names
-        found: dict[str, int] = {}
+        return {name: depth for depth, holders in self.levels(hashes) for name in holders}
+
+    def levels(self, hashes: Sequence[int]) -> list[tuple[int, Collection[str]]]:
+        """Growing numbers of blocks, each with the workers that are believed to hold so many or more."""
+        now = self._clock()
+        found: list[tuple[int, Collection[str]]] = []
         node, at, end = self._root, 0, len(hashes)
         while at < end:
             child = node.children.get(hashes[at])
@@ -73,9 +77,7 @@ class PredictedIndex:
                 break
             same = _shared(child.run, hashes, at)
             at += same
-            for number, until in child.until.items():
-                if until > now and number in names:
-                    found[names[number]] = at
+            found.append((at, _Believed(child.until, now, self._numbers, self._names)))
             if same < len(child.run):
                 break
             node = child
@@ -130,6 +132,26 @@ class PredictedIndex:
             node = todo.pop()
             yield node
             todo += node.children.values()
+
+
+class _Believed:
+    """The workers of a node that have not expired. Their number is an upper bound."""
+
+    def __init__(self, until: Mapping[int, float], now: float, numbers: Mapping[str, int], names: Mapping[int, str]) -> None:
+        self._until = until
+        self._now = now
+        self._numbers = numbers
+        self._names = names
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def __contains__(self, name: object) -> bool:
+        number = self._numbers.get(name)  # type: ignore[call-overload]
+        return number is not None and self._until.get(number, 0.0) > self._now
+
+    def __iter__(self) -> Iterator[str]:
+        return (self._names[number] for number, until in self._until.items() if until > self._now and number in self._names)
 
 
 def _shared(run: list[int], hashes: Sequence[int], at: int) -> int:

@@ -1,21 +1,22 @@
 """The router: which worker gets which job, and which job waits. No sockets, no tasks; time and chance are passed in."""
 
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable
 from random import Random
 from typing import Literal
 
 import msgspec
 
-from antiphon.router.affinity import home_of
+from antiphon.router.affinity import home_of_place, place_of
 from antiphon.router.ask import Answer, Ask, Placed, Queued, Reason, Refused, RefusedBecause, Released, TargetLoad, WorkerInfo
 from antiphon.router.cost import CostWeights
-from antiphon.router.policy import cheapest, least_loaded, lesser_of_two, longest_unchosen
-from antiphon.router.sight import KvView, Sight, Sights, credits_of
+from antiphon.router.order import LoadOrders
+from antiphon.router.policy import cheapest, cheapest_of_all, least_loaded, lesser_of_two, longest_unchosen
+from antiphon.router.sight import KvView, Sight, Sights, credits_of, worths
 from antiphon.router.targets import Running, Target, target_name
 from antiphon.router.waiting import ANYBODY, Group, WaitingAsks
 from antiphon_turns import RouterMode
 
-_HOMES = 100_000
 _BLOCK_OF_WEIGHTS = 16
 
 
@@ -37,10 +38,10 @@ class RouterOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Router:
-    """Every method is synchronous, and may be called from one thread only. `views` gives the index of engine events by block size, and
-    may change at any time. What leaves the queue comes out of the call that made room, with the placement already counted."""
+    """Every method is synchronous, and may be called from one thread only. `view`: what engines have told
+    of their caches. What leaves the queue comes out of the call that made room, with the placement already counted."""
 
-    def __init__(self, options: RouterOptions, *, clock: Callable[[], float], random: Random, views: Mapping[int, KvView]) -> None:
+    def __init__(self, options: RouterOptions, *, clock: Callable[[], float], random: Random, view: KvView | None = None) -> None:
         self._options = options
         self._clock = clock
         self._random = random
@@ -48,10 +49,12 @@ class Router:
         self._open: list[Target] = []
         self._room: set[str] = set()
         self._eligible: dict[Group, list[Target]] = {}
-        self._homes: dict[str, str | None] = {}
+        self._orders = LoadOrders(options.weights.prefill_scale)
+        self._turns: OrderedDict[str, Target] = OrderedDict()
+        self._homes: dict[int, str | None] = {}
         self._running: dict[str, Running] = {}
         self._waiting = WaitingAsks(options.queue_limit, strict_seconds=options.strict_seconds)
-        self._sights = Sights(views, clock=clock, live_seconds=options.live_seconds, predicted_seconds=options.predicted_seconds)
+        self._sights = Sights(view, clock=clock, live_seconds=options.live_seconds, predicted_seconds=options.predicted_seconds)
         self._choices = 0
 
     # -- workers
@@ -94,7 +97,7 @@ class Router:
         eligible = self._eligible_for(group)
         if not eligible:
             return self._nobody(ask, group)
-        if self._has_room(group):
+        if self._has_room(group, ask.priority):
             return self._place(ask, group, waited=0.0)
         if ask.optional:
             return _refused(ask, "optional", "every worker is busy, and this job does not wait", 1.0)
@@ -103,19 +106,28 @@ class Router:
             return Queued(key=ask.key, ahead=ahead)
         return _refused(ask, "full", f"{ahead} requests wait for a worker already; come back in a moment", 2.0)
 
+    def select(self, ask: Ask) -> Placed | Refused:
+        """Where the job would run if it came now and did not have to wait. Changes nothing and counts nothing."""
+        group = self._group(ask)
+        if not self._eligible_for(group):
+            return self._nobody(ask, group)
+        target, reason, _, held = self._pick(ask, group)
+        return Placed(key=ask.key, worker=target.info.name, rank=target.rank, reason=reason, cached_tokens=held)
+
     def prefilled(self, key: str) -> list[Released]:
         """The job's first token is there. Unknown keys and second calls change nothing."""
         running = self._running.get(key)
         if running is None or not running.prefill:
             return []
         running.prefilled()
+        self._orders.mark(running.target)
         return self._made_room(running.target)
 
     def progressed(self, key: str, tokens: int) -> None:
         """So many more tokens of the job have come."""
         running = self._running.get(key)
-        if running is not None:
-            running.progressed(tokens)
+        if running is not None and running.progressed(tokens):
+            self._orders.mark(running.target)
 
     def done(self, key: str) -> list[Released]:
         """The job is over, however it ended, or waits no longer. Unknown keys change nothing."""
@@ -124,6 +136,7 @@ class Router:
             self._waiting.remove(key)
             return []
         running.end()
+        self._orders.mark(running.target)
         return self._made_room(running.target)
 
     # -- to be read
@@ -151,8 +164,10 @@ class Router:
 
     def _members_changed(self) -> list[Released]:
         self._open = [target for targets in self._targets.values() for target in targets if target.available]
-        self._room = {target.name for target in self._open if target.has_room}
+        self._room = {target.name for target in self._open if target.has_room()}
         self._sights.keep_sizes({targets[0].info.block_tokens for targets in self._targets.values()})
+        self._orders.fill(self._open)
+        self._turns = OrderedDict((target.name, target) for target in sorted(self._open, key=lambda target: target.last_chosen))
         self._eligible.clear()
         self._homes.clear()
         released: list[Released] = []
@@ -186,11 +201,10 @@ class Router:
         session = placement.parent if self._options.group_children and placement.parent else placement.session
         if session is None or self._options.affinity == "off":
             return None
-        if session not in self._homes:
-            if len(self._homes) >= _HOMES:
-                self._homes.clear()
-            self._homes[session] = home_of(session, (target.name for target in self._open))
-        return self._homes[session]
+        place = place_of(session)
+        if place not in self._homes:
+            self._homes[place] = home_of_place(place, (target.name for target in self._open))
+        return self._homes[place]
 
     def _eligible_for(self, group: Group) -> list[Target]:
         if group == ANYBODY:
@@ -200,10 +214,10 @@ class Router:
             found = self._eligible[group] = [target for target in self._open if _fits(target, group)]
         return found
 
-    def _has_room(self, group: Group) -> bool:
-        if group == ANYBODY:
-            return bool(self._room)
-        return any(target.name in self._room for target in self._eligible_for(group))
+    def _has_room(self, group: Group, priority: int) -> bool:
+        if group == ANYBODY and self._room:
+            return True
+        return any(target.name in self._room or target.has_room(priority) for target in self._eligible_for(group))
 
     def _nobody(self, ask: Ask, group: Group) -> Refused:
         everybody = [target for targets in self._targets.values() for target in targets]
@@ -229,41 +243,57 @@ class Router:
         return released
 
     def _place(self, ask: Ask, group: Group, *, waited: float) -> Placed:
-        eligible = self._eligible_for(group)
-        mode = ask.placement.wish.mode or self._options.mode
-        sights = self._sights.of(ask) if mode == "kv" else []
-        target, reason = self._choose(ask, eligible, mode, sights)
-        if group.worker is not None or group.rank is not None:
-            reason = "wish"
-        elif group.home is not None:
-            reason = "session"
-        held = 0
-        for sight in sights:
-            if sight.block_tokens == target.info.block_tokens:
-                held = min(sight.held_tokens(target.name), ask.prompt_tokens - 1)
-                self._sights.predict(target.name, sight)
+        target, reason, sight, held = self._pick(ask, group)
+        if sight is not None:
+            self._sights.predict(target.name, sight)
         self._choices += 1
         target.last_chosen = self._choices
-        running = Running(target=target, prompt_tokens=ask.prompt_tokens, prefill=ask.prompt_tokens - held, osl=ask.placement.osl)
+        self._turns.move_to_end(target.name)
+        # An optional job gives way to every other one, so it is nobody's load.
+        weight = 0 if ask.optional else ask.prompt_tokens
+        prefill = max(weight - held, 0)
+        running = Running(target=target, prompt_tokens=weight, prefill=prefill, osl=ask.placement.osl, priority=ask.priority)
         running.begin()
+        self._orders.mark(target)
         self._running[ask.key] = running
         self._note_room(target)
         return Placed(key=ask.key, worker=target.info.name, rank=target.rank, reason=reason, cached_tokens=held, waited=waited)
 
+    def _pick(self, ask: Ask, group: Group) -> tuple[Target, Reason, Sight | None, int]:
+        """The target, why, what is known of the prompt in its blocks, and how many tokens it holds."""
+        mode = ask.placement.wish.mode or self._options.mode
+        sights = self._sights.of(ask) if mode == "kv" else []
+        target, reason = self._choose(ask, self._eligible_for(group), mode, sights)
+        if group.worker is not None or group.rank is not None:
+            reason = "wish"
+        elif group.home is not None:
+            reason = "session"
+        sight = next((sight for sight in sights if sight.block_tokens == target.info.block_tokens), None)
+        held = min(sight.held_tokens(target.name), ask.prompt_tokens - 1) if sight is not None else 0
+        return target, reason, sight, held
+
     def _choose(self, ask: Ask, eligible: list[Target], mode: RouterMode, sights: list[Sight]) -> tuple[Target, Reason]:
+        everybody = eligible is self._open
         if mode == "round-robin":
-            return longest_unchosen(eligible), mode
+            return next(iter(self._turns.values())) if everybody else longest_unchosen(eligible), mode
         if mode == "random":
             return self._random.choice(eligible), mode
+        weights = self._options.weights
         if mode == "least-loaded":
-            return least_loaded(eligible), mode
+            return self._orders.of(0).least() if everybody and weights.prefill_scale == 1 else least_loaded(eligible), mode
         if mode == "power-of-two":
             return lesser_of_two(eligible, self._random), mode
-        weights = self._options.weights
-        credits = credits_of(sights, weights)
+        known = worths(sights, weights)
         home = self._home(ask) if self._options.affinity == "soft" else None
-        bonus = weights.affinity * _BLOCK_OF_WEIGHTS * weights.prefill_scale
-        chosen = cheapest(eligible, ask.prompt_tokens, credits, prefill_scale=weights.prefill_scale, home=home, bonus=bonus)
+        scale = weights.prefill_scale
+        bonus = weights.affinity * _BLOCK_OF_WEIGHTS * scale
+        # A credit above 1 could be worth more than the prompt, and then the least loaded is not always best.
+        if everybody and weights.device_credit <= 1:
+            order = self._orders.of(ask.priority)
+            chosen = cheapest_of_all(order, ask.prompt_tokens, known, prefill_scale=scale, home=home, bonus=bonus)
+            return chosen, "cache" if any(worth and chosen.name in holders for worth, holders in known) else "load"
+        credits = credits_of(known)
+        chosen = cheapest(eligible, ask.prompt_tokens, credits, prefill_scale=scale, home=home, bonus=bonus, priority=ask.priority)
         return chosen, "cache" if credits.get(chosen.name) else "load"
 
     def _made_room(self, target: Target) -> list[Released]:
@@ -274,7 +304,7 @@ class Router:
         # A target that has left, or was replaced, has its old jobs still and is nobody's to choose.
         if not target.available or target not in self._targets.get(target.info.name, ()):
             return
-        if target.has_room:
+        if target.has_room():
             self._room.add(target.name)
         else:
             self._room.discard(target.name)

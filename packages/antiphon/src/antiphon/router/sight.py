@@ -1,8 +1,8 @@
 """What is known of a prompt's cached beginnings: from the engines' events, and from what was sent lately."""
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 import msgspec
 from xxhash import xxh3_64_hexdigest
@@ -16,8 +16,12 @@ from antiphon.router.predicted import PredictedIndex
 _LIKELY_BEGINNING = 1024
 
 
+Level = tuple[Overlap, Collection[str]]
+"""What some targets hold of a prompt."""
+
+
 class KvView(Protocol):
-    """What engines have said of their caches, for prompts in blocks of one size. Targets are called as `targets.target_name` does."""
+    """What engines have said of their caches, for prompts in blocks of any size. Targets are called as `targets.target_name` does."""
 
     def overlaps(self, hashes: Sequence[int]) -> Mapping[str, Overlap]:
         """Each target's cached blocks of the prompt with these hashes."""
@@ -27,27 +31,41 @@ class KvView(Protocol):
         """Whether its events come, so that what was only predicted need not be believed for long."""
         ...
 
+    def routed(self, target: str, hashes: Sequence[int]) -> None:
+        """A prompt with these blocks was sent there."""
+        ...
+
+
+@runtime_checkable
+class LevelledView(KvView, Protocol):
+    """A view that need not look at every target."""
+
+    def levels(self, hashes: Sequence[int]) -> Iterable[Level]:
+        """As `overlaps`, by what is held; a target counts by the best of the levels it stands in."""
+        ...
+
 
 class Sight(msgspec.Struct, kw_only=True):
     """What is known of one prompt in blocks of one size: what engines told, and how many blocks are predicted."""
 
     block_tokens: int
     hashes: Sequence[int]
-    told: Mapping[str, Overlap]
-    predicted: Mapping[str, int]
+    told: Sequence[Level]
+    predicted: Sequence[tuple[int, Collection[str]]]
 
     def held_tokens(self, target: str) -> int:
         """What the target holds of it, wherever that lies."""
-        told = self.told.get(target)
-        return self.block_tokens * max(told.blocks if told is not None else 0, self.predicted.get(target, 0))
+        told = max((overlap.blocks for overlap, holders in self.told if target in holders), default=0)
+        return self.block_tokens * max(told, max((depth for depth, holders in self.predicted if target in holders), default=0))
 
 
 class Sights:
     """Looks prompts up, in blocks of every size that workers have. Predictions live `live_seconds` where events come, else
     `predicted_seconds`."""
 
-    def __init__(self, views: Mapping[int, KvView], *, clock: Callable[[], float], live_seconds: float, predicted_seconds: float) -> None:
-        self._views = views
+    def __init__(self, view: KvView | None, *, clock: Callable[[], float], live_seconds: float, predicted_seconds: float) -> None:
+        self._view = view
+        self._levels = _levels_of(view)
         self._clock = clock
         self._live_seconds = live_seconds
         self._predicted_seconds = predicted_seconds
@@ -65,16 +83,16 @@ class Sights:
             hashes = ask.hashes.get(size)
             if hashes is None:
                 hashes = chains.of(ask.placement.session or _beginning(ask.ids), ask.ids, ask.salt)
-            view = self._views.get(size)
-            told = view.overlaps(hashes) if view is not None else {}
-            found.append(Sight(block_tokens=size, hashes=hashes, told=told, predicted=predicted.depths(hashes)))
+            told = list(self._levels(hashes))
+            found.append(Sight(block_tokens=size, hashes=hashes, told=told, predicted=predicted.levels(hashes)))
         return found
 
     def predict(self, target: str, sight: Sight) -> None:
         """The target will hold this prompt."""
-        view = self._views.get(sight.block_tokens)
-        is_live = view is not None and view.is_live(target)
-        seconds = self._live_seconds if is_live else self._predicted_seconds
+        seconds = self._predicted_seconds
+        if self._view is not None:
+            self._view.routed(target, sight.hashes)
+            seconds = self._live_seconds if self._view.is_live(target) else seconds
         self._by_size[sight.block_tokens][1].store(target, sight.hashes, seconds=seconds)
 
     def forget(self, target: str) -> None:
@@ -86,18 +104,38 @@ class Sights:
         return PredictedIndex(self._predicted_seconds, clock=self._clock)
 
 
-def credits_of(sights: Iterable[Sight], weights: CostWeights) -> dict[str, float]:
-    """What each target's cached blocks are worth, in tokens."""
-    credits: dict[str, float] = {}
+def worths(sights: Iterable[Sight], weights: CostWeights) -> list[tuple[float, Collection[str]]]:
+    """What cached blocks are worth, in tokens, each with the targets that hold them; a target counts by the best."""
+    found: list[tuple[float, Collection[str]]] = []
     for sight in sights:
         size = sight.block_tokens
-        for name, overlap in sight.told.items():
-            credits[name] = credit(overlap, weights) * size
-        for name, depth in sight.predicted.items():
-            worth = depth * size * weights.device_credit
+        found += [(credit(overlap, weights) * size, holders) for overlap, holders in sight.told]
+        found += [(depth * size * weights.device_credit, holders) for depth, holders in sight.predicted]
+    return found
+
+
+def credits_of(worths: Iterable[tuple[float, Collection[str]]]) -> dict[str, float]:
+    """What each target's cached blocks are worth."""
+    credits: dict[str, float] = {}
+    for worth, holders in worths:
+        for name in holders:
             if worth > credits.get(name, 0.0):
                 credits[name] = worth
     return credits
+
+
+def _levels_of(view: KvView | None) -> Callable[[Sequence[int]], Iterable[Level]]:
+    """How the view tells its levels; of one that does not, they are put together."""
+    if isinstance(view, LevelledView):
+        return view.levels
+
+    def gathered(hashes: Sequence[int]) -> Iterable[Level]:
+        levels: dict[tuple[int, int, int], tuple[Overlap, list[str]]] = {}
+        for name, overlap in view.overlaps(hashes).items() if view is not None else ():
+            levels.setdefault((overlap.device, overlap.host, overlap.disk), (overlap, []))[1].append(name)
+        return [(overlap, frozenset(names)) for overlap, names in levels.values()]
+
+    return gathered
 
 
 def _beginning(ids: Sequence[int]) -> str:

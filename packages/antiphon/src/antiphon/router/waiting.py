@@ -57,12 +57,12 @@ class WaitingAsks:
             )
         )
 
-    def pop(self, now: float, could: Callable[[Group], bool]) -> tuple[Group, Ask] | None:
-        """The next one of those whose group could be served now."""
+    def pop(self, now: float, could: Callable[[Group, int], bool]) -> tuple[Group, Ask] | None:
+        """The next one of those that could be served now, which `could` says of their group and priority."""
         best = None
         for group, queue in self._queues.items():
             first = queue.first(now)
-            if first is not None and (best is None or queue.order(first, now) < best[0]) and could(group):
+            if first is not None and (best is None or queue.order(first, now) < best[0]) and could(group, first.priority):
                 best = queue.order(first, now), first.key
         if best is None:
             return None

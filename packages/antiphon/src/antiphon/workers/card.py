@@ -23,7 +23,8 @@ class WorkerCard(msgspec.Struct, frozen=True, kw_only=True):
     `context_length` in tokens; `block_tokens` the block size of its prefix cache, None where that is not known. `ranks`: data-parallel
     ranks behind the one address. `stream`: `host:port` of the worker's own token stream, for workers of ours. `batch_tokens`: prompt
     tokens the engine computes in a step at most; `cache_blocks`: blocks of its cache. `vocabulary`: a fingerprint of the tokenizer,
-    empty where the worker has none to show. `incarnation` changes with every start."""
+    empty where the worker has none to show. `incarnation` changes with every start. `prioritizes`: prompts of a higher priority are
+    computed first."""
 
     kind: WorkerKind
     model: str
@@ -39,3 +40,4 @@ class WorkerCard(msgspec.Struct, frozen=True, kw_only=True):
     cache_blocks: int | None = None
     vocabulary: str = ""
     incarnation: str = ""
+    prioritizes: bool = False

@@ -1,0 +1,1 @@
+"""Many workers as one engine: placed, watched, replaced when they fail."""
