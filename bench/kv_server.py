@@ -46,7 +46,7 @@ class WithIndex:
             index.resume(body)
         elif path == "/antiphon/kv-snapshot":
             return await index.snapshot()
-        return msgspec.json.encode(States(index.states(), index.ingest_cpu_seconds))
+        return msgspec.json.encode(States(index.states(), index.listener().cpu_seconds))
 
 
 def run() -> None:

@@ -239,7 +239,7 @@ def test_a_dead_listener_is_replaced_and_the_index_rebuilt(caplog: pytest.LogCap
             os.kill(first, signal.SIGKILL)
             worker.fill(ids(80))
             await in_step(index, worker)
-            assert index.listener_deaths == 1 and index.listener_pid not in (None, first)
+            assert index.listener().deaths == 1 and index.listener_pid not in (None, first)
             assert index.overlaps(chain(ids(80))) == {"w": Overlap(device=20)}
         worker.close()
 

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from antiphon.kv_snapshot_route import PATH, KvSnapshotRoute, snapshot_of
-from antiphon.metrics.kv import KvMetrics
+from antiphon.metrics.fleet_metrics import EventGauges
 from antiphon.router.kv_source import KvIndex
 from antiphon_turns.errors import AntiphonError
 
@@ -28,7 +28,7 @@ class Stuck(KvIndex):
 
 
 async def served(index: KvIndex, listener: socket.socket) -> uvicorn.Server:
-    app = Starlette(routes=[Route(PATH, KvSnapshotRoute(index, refuse).snapshot)])
+    app = Starlette(routes=[Route(PATH, KvSnapshotRoute(index.snapshot, refuse).snapshot)])
     server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_config=None))
     server.task = asyncio.create_task(server.serve(sockets=[listener]))  # type: ignore[attr-defined]
     return server
@@ -42,15 +42,13 @@ def test_a_sibling_begins_with_what_another_frontend_knows() -> None:
             listener.listen()
             here, nobody = (f"http://127.0.0.1:{one.getsockname()[1]}" for one in (listener, closed))
             worker = Worker(ring_messages=1)
-            async with index_of() as index, index_of() as sibling:
+            siblings = [nobody, f"{here}/"]
+            async with index_of() as index, index_of(sibling=lambda: snapshot_of(siblings, key="k")) as sibling:
                 index.follow("w", card_of(worker.publisher.feed()))
                 for start in range(3):
                     worker.fill(ids(40, start=100 * start))
                     await in_step(index, worker)
                 server = await served(index, listener)
-                found = await snapshot_of([nobody, f"{here}/"], key="k")
-                assert found is not None
-                sibling.resume(found)
                 sibling.follow("w", card_of(worker.publisher.feed()))
                 await in_step(sibling, worker)
                 assert sibling.held("w") == held_by(worker)
@@ -88,17 +86,17 @@ def test_111_metrics_name_the_workers_without_events() -> None:
             index.follow("w", card_of(worker.publisher.feed()))
             await in_step(index, worker)
             registry = CollectorRegistry()
-            registry.register(KvMetrics(index))
+            registry.register(EventGauges(index.states, index.listener))
             text = generate_latest(registry).decode()
         worker.close()
         return text
 
     lines = asyncio.run(run()).splitlines()
     assert {
-        'antiphon_kv_event_source_missing{worker="dumb"} 1.0',
-        'antiphon_kv_event_source_missing{worker="w"} 0.0',
-        'antiphon_kv_event_state{state="fresh",worker="w"} 1.0',
-        'antiphon_kv_blocks{worker="w"} 10.0',
-        'antiphon_kv_messages_total{worker="w"} 1.0',
+        'antiphon_kv_event_source_missing{target="dumb",worker="dumb"} 1.0',
+        'antiphon_kv_event_source_missing{target="w",worker="w"} 0.0',
+        'antiphon_kv_event_state{state="fresh",target="w",worker="w"} 1.0',
+        'antiphon_kv_blocks{target="w",worker="w"} 10.0',
+        'antiphon_kv_event_messages_total{target="w",worker="w"} 1.0',
         "antiphon_kv_listener_deaths_total 0.0",
     } <= set(lines)

@@ -1,13 +1,12 @@
 """`GET /antiphon/kv-snapshot`: what this frontend knows of the engines' caches, for a sibling that starts; and the sibling's question."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 import aiohttp
 from starlette.requests import Request
 from starlette.responses import Response
 
-from antiphon.router.kv_source import KvIndex
 from antiphon_turns.errors import AntiphonError, WorkerTimeout
 
 log = logging.getLogger("antiphon")
@@ -19,14 +18,14 @@ ASK_SECONDS = 10.0
 class KvSnapshotRoute:
     """Hashes leave here, and no text; the server's key, where it has one, is asked for as on every route."""
 
-    def __init__(self, index: KvIndex, refuse: Callable[[Request, AntiphonError], Response]) -> None:
-        self._index = index
+    def __init__(self, take: Callable[[], Awaitable[bytes]], refuse: Callable[[Request, AntiphonError], Response]) -> None:
+        self._take = take
         self._refuse = refuse
 
     async def snapshot(self, request: Request) -> Response:
         """The snapshot as it is (`router/kv_snapshot.py`)."""
         try:
-            body = await self._index.snapshot()
+            body = await self._take()
         except TimeoutError:
             return self._refuse(request, WorkerTimeout("the process that follows KV events does not answer; ask again, or begin without"))
         return Response(body, media_type="application/octet-stream", headers={"cache-control": "no-store"})
