@@ -91,7 +91,8 @@ def test_lost_replay_is_counted_by_cause(server):
     found = samples(server)
     assert (value(found, "followed_turns_total"), value(found, "exact_turns_total")) == (1, 0)
     assert value(found, "replay_lost_tokens_total") > 0
-    assert found["antiphon_cache_miss_causes_total"] == [({"model": "antiphon-mock", "cause": "system_edited"}, 1)]
+    who = {"model": "antiphon-mock", "surface": "messages", "client": "claude-code"}
+    assert found["antiphon_cache_miss_causes_total"] == [({**who, "cause": "system_edited"}, 1)]
 
 
 def test_anomalies_are_counted_by_kind(server):
