@@ -16,6 +16,7 @@ import pytest
 from antiphon.app import build_app
 from antiphon.config import Settings
 from antiphon.model import load_mock_model
+from antiphon.observe.build import build_observers
 from antiphon.pipeline import Pipeline
 from antiphon.responses import Responses
 from antiphon.seals import SealKey, Seals
@@ -56,7 +57,8 @@ def run(settings: Settings) -> Iterator[Running]:
     if settings.store is None:
         settings = msgspec.structs.replace(settings, store=Path(MEMORY))
     responses = Responses(pipeline, store=open_store(settings))
-    app = build_app(pipeline, settings, created=1_700_000_000, responses=responses)
+    observers = build_observers(settings, pipeline)
+    app = build_app(pipeline, settings, created=1_700_000_000, responses=responses, observers=observers)
     loop = asyncio.new_event_loop()
     up = threading.Event()
     holder: dict = {}
@@ -68,6 +70,7 @@ def run(settings: Settings) -> Iterator[Running]:
         up.set()
         await serve_http(app, listener, grace=1, stop=stop, drain=responses.live.drain)
         await responses.close()
+        observers.close()
         await engine.close()
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(main()))

@@ -154,7 +154,7 @@ def test_labels_hold_nothing_of_a_request(server):
     text = server.http.get("/metrics").text
     assert "secret-session" not in text and "confidential" not in text and "req_" not in text
     names = {name for has in samples(server).values() for labels, _ in has for name in labels}
-    assert names <= {"model", "surface", "client", "stop_reason", "cause", "kind", "what", "le"}
+    assert names <= {"model", "surface", "client", "stop_reason", "cause", "kind", "what", "status", "le"}
 
 
 def test_it_can_be_switched_off_and_needs_the_key(serve_mock):

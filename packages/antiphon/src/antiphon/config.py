@@ -267,6 +267,9 @@ class Settings(EngineSettings, frozen=True, kw_only=True):
         bool, Meta(description="Let others ask the router where to send what they serve themselves, under /router.", extra=ROUTING)
     ] = False
 
+    access_log: Annotated[
+        Path | None, Meta(description="Append one JSON line a request, without content; - is standard output.", extra=RUNNING)
+    ] = None
     trace_tokens: Annotated[Path | None, Meta(description="Append one JSON line of exact token ids a turn.", extra=RUNNING)] = None
 
 

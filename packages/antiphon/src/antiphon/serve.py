@@ -31,6 +31,7 @@ from antiphon.engines.slot_count import default_slots, memory_bytes
 from antiphon.fleet.build import build_fleet, build_router_api, has_remote_workers, has_workers
 from antiphon.fleet.fleet import Fleet
 from antiphon.model import Model, ModelChoice, load_mock_model, load_model
+from antiphon.observe.build import build_observers
 from antiphon.pipeline import Pipeline, PipelineOptions
 from antiphon.placing import PlacingOptions
 from antiphon.processes import Processes, reserve, sharing
@@ -161,7 +162,9 @@ class Server:
             pipeline = Pipeline(model, engine, options=options_of(settings), trace=trace, random_bytes=os.urandom, seals=seals)
             responses = Responses(pipeline, store=open_store(settings))
             router_api = build_router_api(settings, new_id=pipeline.new_tag)
-            app = build_app(pipeline, settings, created=int(time.time()), responses=responses, router_api=router_api)
+            observers = build_observers(settings, pipeline)
+            created = int(time.time())
+            app = build_app(pipeline, settings, created=created, responses=responses, router_api=router_api, observers=observers)
             host, port = self._listener.getsockname()[:2]
             stop = asyncio.Event()
             with stop_signals(stop):
@@ -180,6 +183,7 @@ class Server:
                 finally:
                     await responses.close(grace=left)
                     await pipeline.close()
+                    observers.close()
                     if router_api is not None:
                         await router_api.close()
         finally:

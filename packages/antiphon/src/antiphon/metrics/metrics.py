@@ -86,7 +86,9 @@ class Metrics:
     def start(self, request: TurnRequest, *, since: float) -> TurnMeter:
         """A turn begins, and the running task works for it. `since`: when its request came, on the clock."""
         who.surface.set(request.surface)
-        return TurnMeter(surface=request.surface, client=client_family.current.get(), since=since, clock=self._clock)
+        meter = TurnMeter(surface=request.surface, client=client_family.current.get(), since=since, clock=self._clock)
+        meter.begun = self._clock()
+        return meter
 
     def end(self, meter: TurnMeter, ended: Ended) -> None:
         """A turn has ended, however; only the first end of a meter counts."""

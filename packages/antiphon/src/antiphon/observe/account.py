@@ -1,0 +1,139 @@
+"""What is noted of one request while it is served, and told once it is over. Nothing here is touched for a token."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+
+import msgspec
+
+from antiphon_turns import StopReason, TurnRequest, Usage
+
+CLIENT_GONE = 499
+"""The status of a request whose client went away before it had an answer."""
+SURFACES: dict[tuple[str, str], str] = {
+    ("POST", "/v1/messages"): "messages",
+    ("POST", "/v1/chat/completions"): "chat",
+    ("POST", "/v1/responses"): "responses",
+    ("POST", "/v1/responses/compact"): "responses",
+    ("POST", "/v1/completions"): "completions",
+}
+"""Requests for a turn, by method and path."""
+_ID_HEADERS = ("request-id", "x-request-id")
+
+
+class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One ended turn. Times in seconds of the monotonic clock: `since` its preparation began, `begun` it was handed on to be generated,
+    `ended`, and one of `calls` each call was handed out. `ttft` counts from `since`, `queue_seconds` is a length of time; both are None
+    where no token came, or nobody said. `worker`: who served it last."""
+
+    request_id: str
+    model: str
+    request: TurnRequest
+    stop_reason: StopReason
+    usage: Usage
+    since: float
+    begun: float
+    ended: float
+    ttft: float | None
+    queue_seconds: float | None
+    calls: tuple[float, ...]
+    worker: str | None
+    migrations: int
+    prompt_ids: Sequence[int]
+    output_ids: Sequence[int]
+
+
+class Account:
+    """Mutable. Open while somebody holds it; whoever releases it last makes it known. `at` is Unix time, `since` and `ended` monotonic, in
+    seconds. `body` stays empty unless bodies are wanted. `surface` is None where no turn is asked for."""
+
+    def __init__(
+        self, method: str, path: str, headers: Mapping[str, str], *, client: str, done: Callable[["Account"], None], body: bytes = b""
+    ) -> None:
+        self.at = time.time()
+        self.since = time.monotonic()
+        self.ended = self.since
+        self.method = method
+        self.path = path
+        self.surface = SURFACES.get((method, path))
+        self.client = client
+        self.traceparent = headers.get("traceparent", "")
+        self.tracestate = headers.get("tracestate", "")
+        self.body = body
+        self.request_id: str | None = None
+        self.status: int = CLIENT_GONE
+        self.turns: list[TurnFacts] = []
+        self._done = done
+        self._holders = 1
+
+    def hold(self) -> None:
+        """Keeps it open until `release`, also behind the end of its request: for what goes on in the background."""
+        self._holders += 1
+
+    def release(self) -> None:
+        """The other end of `hold`, and of the request itself."""
+        self._holders -= 1
+        if not self._holders:
+            self.ended = time.monotonic()
+            self._done(self)
+
+    def answered(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
+        """An answer begins to leave."""
+        self.status = status
+        for name, value in headers:
+            if name in _ID_HEADERS:
+                self.request_id = value
+
+    def time_of(self, moment: float) -> float:
+        """A moment of the monotonic clock as Unix time."""
+        return self.at + moment - self.since
+
+
+Opener = Callable[[bytes], Account]
+
+current: ContextVar[Account | None] = ContextVar("account", default=None)
+"""The account of the request that the running task serves."""
+
+opener: ContextVar[Opener | None] = ContextVar("opener", default=None)
+"""On a WebSocket: opens the account of one frame."""
+
+
+def note_answer(status: int, headers: Iterable[tuple[str, str]]) -> None:
+    """Notes the status and the request id of an answer whose first bytes leave now."""
+    account = current.get()
+    if account is not None:
+        account.answered(status, headers)
+
+
+def note_turn(facts: TurnFacts) -> None:
+    """Notes a turn that has ended."""
+    account = current.get()
+    if account is not None:
+        account.turns.append(facts)
+
+
+def hold_account() -> Callable[[], None]:
+    """Keeps the running request's account open; what is returned lets it go."""
+    account = current.get()
+    if account is None:
+        return lambda: None
+    account.hold()
+    return account.release
+
+
+@contextlib.contextmanager
+def frame_account(frame: bytes, request_id: str) -> Iterator[None]:
+    """Around the work for one frame of a WebSocket, which is a request of its own."""
+    opens = opener.get()
+    if opens is None:
+        yield
+        return
+    account = opens(frame)
+    account.answered(200, [("x-request-id", request_id)])
+    token = current.set(account)
+    try:
+        yield
+    finally:
+        current.reset(token)
+        account.release()
