@@ -77,7 +77,10 @@ class EngineSettings(Struct, frozen=True, kw_only=True):
     http_host: Annotated[str, Meta(description="Address to listen on.", extra=HTTP)] = "127.0.0.1"
     http_port: Annotated[int, Meta(description="Port to listen on; 0 takes a free one.", ge=0, le=65535, extra=HTTP)] = 8000
 
-    mock_script: Annotated[Path | None, Meta(description="Rules, one JSON object a line: when, say, finish.", extra=MOCK)] = None
+    mock_script: Annotated[
+        Path | None,
+        Meta(description="Rules, one JSON object a line: when, say, finish; or a recording (--record) to be said again.", extra=MOCK),
+    ] = None
     mock_chunk_tokens: Annotated[int, Meta(description="Tokens that leave the engine together.", ge=1, extra=MOCK)] = 1
     mock_token_delay_ms: Annotated[float, Meta(description="Simulated decoding time of a token.", ge=0, extra=MOCK)] = 0.0
     mock_speed: Annotated[
@@ -270,6 +273,17 @@ class Settings(EngineSettings, frozen=True, kw_only=True):
     access_log: Annotated[
         Path | None, Meta(description="Append one JSON line a request, without content; - is standard output.", extra=RUNNING)
     ] = None
+    record: Annotated[
+        Path | None,
+        Meta(description="Folder to keep requests and what became of them in, to be asked again (docs/recording.md).", extra=RUNNING),
+    ] = None
+    record_content: Annotated[
+        Literal["none", "hash", "full"], Meta(description="What --record keeps of what was said: nothing, hashes, or all.", extra=RUNNING)
+    ] = "hash"
+    record_tokens: Annotated[bool, Meta(description="Keep the exact token ids too; needs --record-content full.", extra=RUNNING)] = False
+    record_max_bytes: Annotated[int, Meta(description="Bytes of all recorded files; the oldest go first.", ge=1 << 20, extra=RUNNING)] = (
+        1 << 30
+    )
     trace_tokens: Annotated[Path | None, Meta(description="Append one JSON line of exact token ids a turn.", extra=RUNNING)] = None
 
 

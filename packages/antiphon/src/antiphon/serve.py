@@ -36,6 +36,8 @@ from antiphon.pipeline import Pipeline, PipelineOptions
 from antiphon.placing import PlacingOptions
 from antiphon.processes import Processes, reserve, sharing
 from antiphon.prompts import PromptOptions
+from antiphon.recording.recorded import is_recording
+from antiphon.recording.replays import rules_of as recorded_rules
 from antiphon.responses import Responses
 from antiphon.seals import Seals
 from antiphon.speculation import SpeculationOptions
@@ -346,7 +348,8 @@ def build_model(settings: EngineSettings, choice: ModelChoice) -> Model:
 
 def build_mock(settings: EngineSettings, model: Model, *, kv_events: bool = False) -> MockEngine:
     """The scripted engine."""
-    rules = load_script(settings.mock_script) if settings.mock_script else ()
+    script = settings.mock_script
+    rules = () if script is None else recorded_rules(script) if is_recording(script) else load_script(script)
     options = MockOptions(
         chunk_tokens=settings.mock_chunk_tokens,
         token_delay_ms=settings.mock_token_delay_ms,

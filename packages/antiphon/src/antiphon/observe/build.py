@@ -1,9 +1,13 @@
 """The observers that the settings want."""
 
+import os
+from pathlib import Path
+
 from antiphon.config import Settings
 from antiphon.observe.access_log import AccessLog
 from antiphon.observe.observing import Observer, Observers
 from antiphon.pipeline import Pipeline
+from antiphon.recording.recorder import Recorder, RecordOptions
 
 
 def build_observers(settings: Settings, pipeline: Pipeline) -> Observers:
@@ -11,8 +15,19 @@ def build_observers(settings: Settings, pipeline: Pipeline) -> Observers:
     observers: list[Observer] = []
     if settings.access_log is not None:
         observers.append(AccessLog(settings.access_log))
+    if settings.record is not None:
+        observers.append(build_recorder(settings, settings.record, pipeline))
 
     def count(surface: str, client: str, status: int) -> None:
         pipeline.metrics.answered(surface=surface, client=client, status=status)
 
     return Observers(observers, count=count)
+
+
+def build_recorder(settings: Settings, folder: Path, pipeline: Pipeline) -> Recorder:
+    """The recorder of the settings. Raises ConfigError."""
+    options = RecordOptions(
+        folder=folder, content=settings.record_content, tokens=settings.record_tokens, max_bytes=settings.record_max_bytes
+    )
+    model = pipeline.model
+    return Recorder(options, model.tokenizer, stop_ids=model.stop_ids, random_bytes=os.urandom)
