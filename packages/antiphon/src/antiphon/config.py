@@ -284,6 +284,10 @@ class Settings(EngineSettings, frozen=True, kw_only=True):
     record_max_bytes: Annotated[int, Meta(description="Bytes of all recorded files; the oldest go first.", ge=1 << 20, extra=RUNNING)] = (
         1 << 30
     )
+    otel_endpoint: Annotated[
+        str | None,
+        Meta(description="Send OpenTelemetry traces there by OTLP over HTTP; needs antiphon[otel] (docs/deploy.md).", extra=RUNNING),
+    ] = None
     trace_tokens: Annotated[Path | None, Meta(description="Append one JSON line of exact token ids a turn.", extra=RUNNING)] = None
 
 
