@@ -15,7 +15,7 @@ from antiphon.explain.causes import SENTENCES, Cause
 from antiphon.explain.explanation import Explanation
 from antiphon.fleet.member import MemberReport
 from antiphon.metrics.fleet_metrics import EventGauges, FleetGauges, FleetMetrics
-from antiphon.metrics.metrics import Ended, Held, Metrics
+from antiphon.metrics.metrics import Ended, Held, LostEntries, Metrics
 from antiphon.router.ask import TargetLoad
 from antiphon.router.kv_source import ListenerState, TargetState
 from antiphon_turns import Anomaly, CallReady, TurnRequest, Usage
@@ -64,6 +64,7 @@ def shown() -> Iterator[Metric]:
     target = TargetState(worker="w", target="w", state="none")
     metrics.register(
         fleet,
+        LostEntries(lambda: {"recording": 1}),
         FleetGauges(reports=lambda: [member], loads=lambda: [load], queued=lambda: 0),
         EventGauges(lambda: [target], lambda: ListenerState(0, 0.0)),
     )

@@ -118,7 +118,7 @@ def test_a_client_that_leaves_is_told_apart(serve_mock: Any, log: Path) -> None:
 
 def test_a_log_that_was_moved_is_begun_anew(serve_mock: Any, log: Path) -> None:
     server = serve_mock(RULES, access_log=log)
-    server.http.get("/health")
+    assert 'antiphon_lost_entries_total{what="access log"} 0.0' in server.http.get("/metrics").text
     lines_of(log, 1)
     log.rename(log.with_suffix(".1"))
     server.http.get("/")

@@ -115,6 +115,17 @@ def test_hashes_cannot_be_compared_across_runs() -> None:
     assert kept[0] != kept[1]
 
 
+def test_only_the_vendors_words_are_kept_in_their_places() -> None:
+    block = {"type": "tool_use", "id": "c", "name": "n", "input": {"type": "secret", "status": "patient is ill", "role": "user", "n": 3}}
+    body = {"model": "m", "messages": [{"role": "assistant", "content": [block]}], "metadata": {"model": "private"}}
+    kept = json.loads(bytes(Redaction("hash", b"k" * 32).body(json.dumps(body).encode())))
+    (message,) = kept["messages"]
+    assert (kept["model"], message["role"], message["content"][0]["type"]) == ("m", "assistant", "tool_use")
+    given = message["content"][0]["input"]
+    assert (given["n"], given["role"]) == (3, "user")
+    assert all(text.startswith("#") for text in (given["type"], given["status"], kept["metadata"]["model"]))
+
+
 def test_credentials_of_tools_never_stay() -> None:
     body = {"tools": [{"type": "mcp", "server_label": "x", "authorization": "SECRET", "headers": {"k": "SECRET"}}], "input": "hi"}
     for content in ("hash", "full"):

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.logging import RichHandler
 from starlette.types import ASGIApp
 
+from antiphon.activation import inherited_listener
 from antiphon.app import build_app
 from antiphon.banner import show_banner
 from antiphon.catalog import chosen_profile
@@ -121,8 +122,9 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 def bind(settings: EngineSettings) -> socket.socket:
-    """Takes the port before anything slow starts. Raises ConfigError when it is taken."""
-    return listen(settings.http_host, settings.http_port, "--http-host or --http-port")
+    """Takes the port before anything slow starts, where the service manager does not hold one for us. Raises ConfigError when it is
+    taken."""
+    return inherited_listener(os.environ, os.getpid()) or listen(settings.http_host, settings.http_port, "--http-host or --http-port")
 
 
 def listen(host: str, port: int, flags: str) -> socket.socket:

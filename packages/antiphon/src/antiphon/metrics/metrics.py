@@ -192,3 +192,18 @@ class Gauges(Collector):
                 hits.add_metric((what,), now.hits)
                 misses.add_metric((what,), now.misses)
         yield from (size, entries, hits, misses)
+
+
+class LostEntries(Collector):
+    """What could not be written, asked for when it is told."""
+
+    def __init__(self, lost: Callable[[], Mapping[str, int]]) -> None:
+        self._lost = lost
+
+    def collect(self) -> Iterator[Metric]:
+        """See prometheus_client."""
+        text = "Requests missing in the access log, the recording or the traces, since they could not be written as fast as they came."
+        family = CounterMetricFamily("antiphon_lost_entries", text, labels=("what",))
+        for what, count in self._lost().items():
+            family.add_metric((what,), count)
+        yield family

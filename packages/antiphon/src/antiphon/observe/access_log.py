@@ -87,6 +87,7 @@ class AccessLog:
     """See observing.Observer. Raises ConfigError for a file that cannot be written."""
 
     wants_bodies = False
+    what = "access log"
 
     def __init__(self, path: Path) -> None:
         self._file = LogFile(path, what="access log")

@@ -19,6 +19,7 @@ SURFACES: dict[tuple[str, str], str] = {
     ("POST", "/v1/completions"): "completions",
 }
 """Requests for a turn, by method and path."""
+_EMPTY_BYTES, _ID_BYTES = 2048, 8
 _ID_HEADERS = ("request-id", "x-request-id")
 
 
@@ -46,7 +47,7 @@ class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 class Account:
     """Mutable. Open while somebody holds it; whoever releases it last makes it known. `at` is Unix time, `since` and `ended` monotonic, in
-    seconds. `body` stays empty unless bodies are wanted. `surface` is None where no turn is asked for."""
+    seconds. `pieces` of the body stay empty unless bodies are wanted. `surface` is None where no turn is asked for."""
 
     def __init__(
         self, method: str, path: str, headers: Mapping[str, str], *, client: str, done: Callable[["Account"], None], body: bytes = b""
@@ -60,12 +61,23 @@ class Account:
         self.client = client
         self.traceparent = headers.get("traceparent", "")
         self.tracestate = headers.get("tracestate", "")
-        self.body = body
+        self.pieces = [body] if body else []
         self.request_id: str | None = None
         self.status: int = CLIENT_GONE
         self.turns: list[TurnFacts] = []
         self._done = done
         self._holders = 1
+
+    @property
+    def body(self) -> bytes:
+        """The request's body, as far as it was read."""
+        return b"".join(self.pieces)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes are held here."""
+        ids = sum(len(turn.prompt_ids) + len(turn.output_ids) for turn in self.turns)
+        return _EMPTY_BYTES + sum(map(len, self.pieces)) + _ID_BYTES * ids
 
     def hold(self) -> None:
         """Keeps it open until `release`, also behind the end of its request: for what goes on in the background."""

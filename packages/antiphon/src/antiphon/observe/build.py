@@ -5,6 +5,7 @@ from pathlib import Path
 
 from antiphon.config import Settings
 from antiphon.fleet.fleet import Fleet
+from antiphon.metrics.metrics import LostEntries
 from antiphon.observe.access_log import AccessLog
 from antiphon.observe.observing import Observer, Observers
 from antiphon.pipeline import Pipeline
@@ -25,7 +26,9 @@ def build_observers(settings: Settings, pipeline: Pipeline) -> Observers:
     def count(surface: str, client: str, status: int) -> None:
         pipeline.metrics.answered(surface=surface, client=client, status=status)
 
-    return Observers(observers, count=count)
+    found = Observers(observers, count=count)
+    pipeline.metrics.register(LostEntries(found.lost))
+    return found
 
 
 def build_recorder(settings: Settings, folder: Path, pipeline: Pipeline) -> Recorder:

@@ -21,6 +21,16 @@ class Observer(Protocol):
         """Whether request bodies shall be kept until then."""
         ...
 
+    @property
+    def what(self) -> str:
+        """What it keeps, as metrics name it."""
+        ...
+
+    @property
+    def dropped(self) -> int:
+        """How many accounts it lost."""
+        ...
+
     def ended(self, account: Account) -> None:
         """Takes an account, on the event loop: quickly, without waiting for anything, without raising."""
         ...
@@ -41,6 +51,10 @@ class Observers:
     def open(self, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> Account:
         """The account of a request that begins now."""
         return Account(method, path, headers, client=family_of(headers), done=self._ended, body=body)
+
+    def lost(self) -> dict[str, int]:
+        """How many accounts each of them lost."""
+        return {one.what: one.dropped for one in self._observers}
 
     def close(self) -> None:
         """See Observer."""
@@ -81,7 +95,8 @@ def observing(app: ASGIApp, observers: Observers) -> ASGIApp:
 def _keeping(receive: Receive, account: Account) -> Receive:
     async def kept() -> Message:
         message = await receive()
-        account.body += message.get("body") or b""
+        if piece := message.get("body"):
+            account.pieces.append(piece)
         return message
 
     return kept

@@ -24,7 +24,6 @@ SCHEMA = "https://opentelemetry.io/schemas/1.44.0"
 TRACES_PATH = "/v1/traces"
 PROVIDER = "antiphon"
 _MOST_TEXT = 200
-_ACCOUNT_BYTES = 2048
 _FLUSH_MILLISECONDS = 3000
 
 Attribute = str | bool | int | float | tuple[str, ...]
@@ -40,6 +39,7 @@ class Tracing:
     """See observing.Observer. Spans are made by a thread. `remote`: turns run on workers elsewhere."""
 
     wants_bodies = False
+    what = "traces"
 
     def __init__(self, processor: SpanProcessor, *, remote: bool) -> None:
         resource = Resource.create({SERVICE_NAME: "antiphon", SERVICE_VERSION: __version__})
@@ -59,8 +59,7 @@ class Tracing:
     def ended(self, account: Account) -> None:
         """See Observer."""
         if account.surface is not None:
-            ids = sum(len(turn.prompt_ids) + len(turn.output_ids) for turn in account.turns)
-            self._scribe.take(account, _ACCOUNT_BYTES + 8 * ids)
+            self._scribe.take(account, account.size)
 
     def close(self) -> None:
         """See Observer."""

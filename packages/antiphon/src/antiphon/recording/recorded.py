@@ -42,7 +42,7 @@ class RecordedTurn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 class RecordedRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One request for a turn. `at` is Unix time in seconds, `duration` the time until its answer, or its turn in the background, was over.
-    `head` names system prompt and tools: those that are the same have the same name in one run of the server; they are `head_share` of the
+    `head` names system prompt and tools: the same ones have the same name in one process of the server; they are `head_share` of the
     body's bytes. `body` is NO_BODY with content "none", and where it is no JSON."""
 
     recorded: int

@@ -17,8 +17,6 @@ from antiphon_turns.errors import ConfigError
 FILES = 8
 # So much of a prompt tells it from others for the mock engine.
 PROMPT_END_TOKENS = 256
-_ID_BYTES = 8
-_LEAST_BYTES = 1024
 
 
 class Decodes(Protocol):
@@ -41,6 +39,9 @@ class RecordOptions(msgspec.Struct, frozen=True, kw_only=True):
 class Recorder:
     """See observe.observing.Observer. Raises ConfigError for a folder that cannot be written. `stop_ids` end a turn and are no text."""
 
+    wants_bodies = True
+    what = "recording"
+
     def __init__(
         self, options: RecordOptions, tokenizer: Decodes, *, stop_ids: frozenset[int], random_bytes: Callable[[int], bytes]
     ) -> None:
@@ -52,7 +53,6 @@ class Recorder:
         self._redaction = Redaction(options.content, random_bytes(32))
         self._files = RecordFiles(options.folder, max_bytes=options.max_bytes)
         self._scribe: Scribe[Account] = Scribe("recording", self._write)
-        self.wants_bodies = True
 
     @property
     def dropped(self) -> int:
@@ -61,10 +61,8 @@ class Recorder:
 
     def ended(self, account: Account) -> None:
         """See Observer."""
-        if account.surface is None:
-            return
-        ids = sum(len(turn.prompt_ids) + len(turn.output_ids) for turn in account.turns)
-        self._scribe.take(account, _LEAST_BYTES + len(account.body) + _ID_BYTES * ids)
+        if account.surface is not None:
+            self._scribe.take(account, account.size)
 
     def close(self) -> None:
         """See Observer."""
@@ -77,8 +75,8 @@ class Recorder:
 
     def record(self, account: Account) -> RecordedRequest:
         """What is kept of a request."""
-        surface = account.surface or ""
-        head, share = self._redaction.head(account.body, surface)
+        surface, body = account.surface or "", account.body
+        head, share = self._redaction.head(body, surface)
         first = account.turns[0] if account.turns else None
         return RecordedRequest(
             recorded=VERSION,
@@ -95,8 +93,8 @@ class Recorder:
             parent=first.request.parent if first else None,
             head=head,
             head_share=share,
-            body_bytes=len(account.body),
-            body=self._redaction.body(account.body),
+            body_bytes=len(body),
+            body=self._redaction.body(body),
             turns=tuple(map(self._turn, account.turns)),
         )
 

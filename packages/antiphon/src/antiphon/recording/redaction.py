@@ -1,15 +1,21 @@
 """What of a request body goes into a recording."""
 
+import functools
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from antiphon.recording.recorded import NO_BODY, Content
+from antiphon.wire_schemas import request_schemas
 
-# Strings that say how a body is built, or whose values are a vendor's own words. The rest is hashed.
-STRUCTURE = frozenset({"type", "role", "model", "object", "status", "format", "effort", "verbosity", "tool_choice", "service_tier"})
-# Roles of identity: equal values must stay equal, so that calls find their results, and nothing else is known of them.
+# Where a string may be one of the vendors' own words, which then says how the body is built and is kept.
+STRUCTURE = frozenset({"type", "role", "status", "effort", "reasoning_effort", "verbosity", "tool_choice", "syntax", "mode", "ttl"})
+# Types of tools and of JSON values, which the schemas of the wire leave open.
+TYPES = frozenset(
+    {"string", "number", "integer", "boolean", "object", "array", "null", "custom", "mcp", "local_shell", "web_search", "tool_search"}
+)
 SECRET = frozenset({"authorization", "headers", "server_url"})
 HEADS: dict[str, tuple[str, ...]] = {
     "messages": ("system", "tools"),
@@ -20,8 +26,24 @@ HEADS: dict[str, tuple[str, ...]] = {
 _MOST_DEPTH = 100
 
 
+@functools.cache
+def words() -> frozenset[str]:
+    """The vendors' words: whatever the wire's own schemas list."""
+    return TYPES | frozenset(_listed(request_schemas()))
+
+
+def _listed(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        values = [*schema.get("enum", ()), schema.get("const")] if isinstance(schema.get("enum", ()), list | tuple) else []
+        yield from (value for value in values if isinstance(value, str))
+        schema = list(schema.values())
+    if isinstance(schema, list | tuple):
+        for item in schema:
+            yield from _listed(item)
+
+
 class Redaction:
-    """Hashes are keyed: within one run of the server equal strings have equal hashes, and without `key`, which is written nowhere, a guess
+    """Hashes are keyed: in one process of the server equal strings have equal hashes, and without `key`, which is written nowhere, a guess
     at a text cannot be checked."""
 
     def __init__(self, content: Content, key: bytes) -> None:
@@ -64,7 +86,8 @@ class Redaction:
         if depth > _MOST_DEPTH:
             return None
         if isinstance(value, str):
-            return value if name in STRUCTURE and len(value) <= 64 else f"#{self.hash(value.encode('utf-8', 'surrogatepass'))}"
+            kept = (name in STRUCTURE and value in words()) or (name == "model" and depth == 1)
+            return value if kept else f"#{self.hash(value.encode('utf-8', 'surrogatepass'))}"
         if isinstance(value, list):
             return [self._hashed(item, name, depth + 1) for item in value]
         if isinstance(value, dict):
