@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -11,9 +11,10 @@ import msgspec
 from antiphon.router import kv_snapshot
 from antiphon.router.cost import Overlap
 from antiphon.router.feed import FeedState
-from antiphon.router.kv_blocks import TargetBlocks
+from antiphon.router.kv_blocks import TargetBlocks, levels
 from antiphon.router.kv_pipe import Dump, Dumped, Follow, Forget, Load, Pulse, Record, Report, SourceStatus, Warned
 from antiphon.router.kv_process import ListenerProcess
+from antiphon.router.sight import Level
 from antiphon.workers.card import KvFeed, WorkerCard
 
 log = logging.getLogger("antiphon")
@@ -137,13 +138,11 @@ class KvIndex:
 
     def overlaps(self, hashes: Sequence[int]) -> Mapping[str, Overlap]:
         """Each target's cached blocks of the prompt with these hashes."""
-        found = {}
-        if hashes:
-            for name, target in self._targets.items():
-                overlap = target.blocks.overlap(hashes)
-                if overlap is not None:
-                    found[name] = overlap
-        return found
+        return {name: overlap for overlap, names in self.levels(hashes) for name in names}
+
+    def levels(self, hashes: Sequence[int]) -> Iterable[Level]:
+        """The same by what is held."""
+        return levels(((name, target.blocks) for name, target in self._targets.items()), hashes) if hashes else ()
 
     def is_live(self, target: str) -> bool:
         """Whether its events come, so that what was only predicted need not be believed for long."""
