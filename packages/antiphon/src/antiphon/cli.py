@@ -12,8 +12,10 @@ import typer
 from rich.console import Console
 
 from antiphon import __version__
-from antiphon.config import FILES, EngineSettings, Settings, WorkerSettings, flag_of, is_file_only, place_of, read_config_file
+from antiphon.config import FILES, Settings, WorkerSettings, flag_of, is_file_only, place_of, read_config_file
+from antiphon.engine_settings import EngineSettings
 from antiphon.explain_cli import explain_command
+from antiphon.keys_cli import keys
 from antiphon.launch_cli import LaunchCommand, launch_command
 from antiphon.load_cli import bench_command
 from antiphon.simulate_cli import simulate_command
@@ -238,6 +240,7 @@ def _command_of(command: Callable[..., None], record: type[EngineSettings]) -> N
 _command_of(serve, Settings)
 _command_of(frontend, Settings)
 _command_of(worker, WorkerSettings)
+app.add_typer(keys, name="keys")
 app.command("explain")(explain_command)
 app.command("bench")(bench_command)
 app.command("simulate")(simulate_command)
