@@ -242,6 +242,16 @@ def flag_of(field: str, record: type[EngineSettings] = Settings) -> str:
     return str(_extra(field, record).get("flag", f"--{field.replace('_', '-')}"))
 
 
+def variable_of(field: str) -> str:
+    """A setting's environment variable."""
+    return f"ANTIPHON_{field.upper()}"
+
+
+def is_secret(field: str, record: type[EngineSettings] = Settings) -> bool:
+    """Whether a setting's value must not be shown."""
+    return bool(_extra(field, record).get("secret"))
+
+
 def place_of(field: str, record: type[EngineSettings]) -> int:
     """Where in the help text a setting stands."""
     return [panel["panel"] for panel in PANELS].index(_extra(field, record)["panel"])

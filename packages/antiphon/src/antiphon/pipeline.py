@@ -41,6 +41,7 @@ from antiphon.request_limits import ContentLimits
 from antiphon.seals import Binding, Seals, TurnSealer
 from antiphon.serving_notes import ServingNotes
 from antiphon.speculation import Finished, Line, Speculation, SpeculationOptions
+from antiphon.stabilize import StabilizerRule
 from antiphon.tenant import ANYONE
 from antiphon.trace import TokenRecord, TokenTrace, finish_name
 from antiphon_turns import (
@@ -185,6 +186,10 @@ class Pipeline:
             return self._prompts.ahead(request, reply, self.sealer(tenant), tenant=tenant, limit=self.model.context_length - 1)
 
         return await self._off_loop(make, request)
+
+    def use_rules(self, rules: Sequence[StabilizerRule]) -> None:
+        """Stabilizer rules for prompts from now on."""
+        self._prompts.use_rules(rules)
 
     async def close(self) -> None:
         """Ends what the pipeline does unasked; its turns are their callers'."""

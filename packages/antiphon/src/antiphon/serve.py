@@ -39,6 +39,7 @@ from antiphon.pipeline import Pipeline, PipelineOptions
 from antiphon.placing import PlacingOptions, scope_of
 from antiphon.processes import Processes, reserve, sharing
 from antiphon.prompts import PromptOptions
+from antiphon.reload import Reloader
 from antiphon.request_limits import ContentLimits
 from antiphon.responses import Responses
 from antiphon.seals import Seals
@@ -58,28 +59,29 @@ REFUSED_UPGRADE = "ASGI callable returned without completing handshake."
 BREAK_OFF_SECONDS = 1.0
 
 
-def run_server(settings: Settings) -> int:
-    """Runs until a signal; returns the exit status. Raises ConfigError before anything is served."""
+def run_server(settings: Settings, *, file: Path | None = None) -> int:
+    """Runs until a signal; returns the exit status. `file` is the configuration file that is looked at for changes. Raises ConfigError
+    before anything is served."""
     console = Console(stderr=True)
     set_up_logging(settings, console)
     if settings.processes > 1:
-        return run_several(settings, console)
+        return run_several(settings, console, file)
     listener = bind(settings)
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            return runner.run(Server(settings, console, listener).run())
+            return runner.run(Server(settings, console, listener, file=file).run())
     finally:
         listener.close()
 
 
-def run_frontend(settings: Settings) -> int:
+def run_frontend(settings: Settings, *, file: Path | None = None) -> int:
     """The same, for a server without an engine of its own."""
     if not has_remote_workers(settings):
         raise ConfigError("a frontend needs workers: --worker URL, or --workers FILE; `antiphon serve` brings an engine of its own")
-    return run_server(settings)
+    return run_server(settings, file=file)
 
 
-def run_several(settings: Settings, console: Console) -> int:
+def run_several(settings: Settings, console: Console, file: Path | None) -> int:
     """Several processes on one port, that share nothing but the workers and the state folder."""
     if settings.local_worker or not has_remote_workers(settings):
         raise ConfigError(
@@ -93,7 +95,7 @@ def run_several(settings: Settings, console: Console) -> int:
         listener = sharing(reserved)
         listener.listen(BACKLOG)
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            return runner.run(Server(settings, console, listener, seals=seals, is_first=number == 0).run())
+            return runner.run(Server(settings, console, listener, file=file, seals=seals, is_first=number == 0).run())
 
     try:
         return Processes(settings.processes, work).run()
@@ -147,9 +149,17 @@ class Server:
     """One process: one model, one engine, one HTTP server. Only the first of several says on the console what it does."""
 
     def __init__(
-        self, settings: Settings, console: Console, listener: socket.socket, *, seals: Seals | None = None, is_first: bool = True
+        self,
+        settings: Settings,
+        console: Console,
+        listener: socket.socket,
+        *,
+        file: Path | None = None,
+        seals: Seals | None = None,
+        is_first: bool = True,
     ) -> None:
         self._settings = settings
+        self._file = file
         self._console = console if is_first else Console(quiet=True)
         self._listener = listener
         self._seals = seals
@@ -171,7 +181,8 @@ class Server:
             app = build_app(pipeline, settings, created=int(time.time()), responses=responses, router_api=router_api, keyring=keyring)
             host, port = self._listener.getsockname()[:2]
             stop = asyncio.Event()
-            with stop_signals(stop):
+            reloader = Reloader(settings, self._file, keyring=keyring, tls=tls, use_rules=pipeline.use_rules)
+            with stop_signals(stop), reloading(reloader):
                 show_banner(
                     self._console,
                     url=url_of(host, port, scheme="https" if tls is not None else "http"),
@@ -267,6 +278,19 @@ def stop_signals(stop: asyncio.Event) -> Iterator[None]:
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
+
+
+@contextlib.contextmanager
+def reloading(reloader: Reloader) -> Iterator[None]:
+    """Reloads on SIGHUP and on changes while the context is open."""
+    loop = asyncio.get_running_loop()
+    looking = asyncio.create_task(reloader.run())
+    loop.add_signal_handler(signal.SIGHUP, reloader.reload)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
+        looking.cancel()
 
 
 class QuietServer(uvicorn.Server):

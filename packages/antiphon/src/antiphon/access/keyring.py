@@ -33,12 +33,16 @@ class Keyring:
                 return key, matches[0]
         return None
 
+    def check(self, keys: Mapping[str, KeyEntry]) -> None:
+        """Raises ConfigError for keys that `replace` would not take."""
+        if not self._fixed and not keys:
+            raise ConfigError("there would be no API key left and everybody could ask; to open the server, start it without keys")
+
     def replace(self, keys: Mapping[str, KeyEntry]) -> None:
         """Exchanges the file's keys. A name with the same hash keeps its account. Raises ConfigError if none would be left, which
         would open the server to everybody, and then changes nothing."""
+        self.check(keys)
         wanted = {**self._fixed, **keys}
-        if not wanted:
-            raise ConfigError("there would be no API key left and everybody could ask; to open the server, start it without keys")
         accounts = {}
         for name, entry in wanted.items():
             known = self._accounts.get(name)
