@@ -11,6 +11,8 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
+from antiphon.access.key import KeyEntry
+from antiphon.config import Settings, WorkerSettings
 from antiphon.explain.advice import ADVICE
 from antiphon.explain.causes import SENTENCES, Code
 from antiphon.explain.composition import PARTS
@@ -60,6 +62,14 @@ def test_the_page_of_causes_is_current_and_complete() -> None:
     assert set(SENTENCES) == set(ADVICE) == set(get_args(Code))
     assert set(page.MEANINGS) == set(PARTS)
     assert all(f"| `{code}` | {sentence} | {ADVICE[code]} |" in page.page() for code, sentence in SENTENCES.items())
+
+
+def test_the_page_of_settings_is_current_and_complete() -> None:
+    page = script("config_table")
+    assert page.PAGE.read_text("utf-8") == page.page(), "`make docs` writes it"
+    names = {*Settings.__struct_fields__, *WorkerSettings.__struct_fields__}
+    assert [name for name in sorted(names) if f"| `{name}` |" not in page.page()] == []
+    assert [field.name for field in msgspec.structs.fields(KeyEntry) if f"| `{field.name}` |" not in page.page()] == []
 
 
 def test_every_surface_is_in_the_table() -> None:

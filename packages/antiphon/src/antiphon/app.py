@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from antiphon.access.keyring import Keyring, keyring_of
 from antiphon.auth import guarded
 from antiphon.catalog import CatalogRoutes, build_catalog
 from antiphon.client_family import naming_clients
@@ -26,6 +27,7 @@ from antiphon.kv_snapshot_route import KvSnapshotRoute
 from antiphon.observe.observing import Observers, noting, observing
 from antiphon.openapi import openapi_document
 from antiphon.pipeline import Pipeline
+from antiphon.request_limits import limited
 from antiphon.responses import Responses
 from antiphon.responses_route import PATH as RESPONSES
 from antiphon.responses_route import ResponsesRoutes
@@ -50,8 +52,11 @@ def build_app(
     responses: Responses | None = None,
     router_api: SelectRoutes | None = None,
     observers: Observers | None = None,
+    keyring: Keyring | None = None,
 ) -> ASGIApp:
-    """The ASGI application. `created` is the unix time the model was loaded at. Without `responses` nothing of that surface is kept."""
+    """The ASGI application. `created` is the unix time the model was loaded at. Without `responses` nothing of that surface is kept;
+    without `keyring` the keys are those of the settings."""
+    keyring = keyring or keyring_of(settings)
     chat = chat_surface(
         tool_dispatch=settings.enable_streaming_tool_dispatch,
         reasoning_dispatch=settings.enable_streaming_reasoning_dispatch,
@@ -67,7 +72,7 @@ def build_app(
     catalog = CatalogRoutes(build_catalog(pipeline.model, settings, created=created), meta.refuse)
     openai = ResponsesRoutes(responses or Responses(pipeline, store=None), responses_envelope(), **limits)
     socket = ResponsesSocket(openai.responses, enabled=settings.enable_websocket, **limits)
-    explain = ExplainRoute(pipeline, meta.refuse, has_key=settings.api_key is not None)
+    explain = ExplainRoute(pipeline, meta.refuse, has_key=keyring is not None)
     turns: dict[str, ASGIApp] = {
         "/v1/chat/completions": TurnRoute(pipeline, chat, **limits),
         "/v1/completions": TurnRoute(pipeline, completions_surface(max_choices=settings.max_choices), **limits),
@@ -104,8 +109,9 @@ def build_app(
     app = Starlette(routes=routes, exception_handlers={HTTPException: meta.http_error, Exception: meta.fault})
     # A redirect would answer an agent's POST with an empty body, and few clients send it a second time.
     app.router.redirect_slashes = False
-    known = guarded(naming_clients(direct(turns, {RESPONSES: socket}, noting(app))), settings.api_key, refuse=meta.spell)
-    return observing(known, observers or Observers())
+    keyed = guarded(naming_clients(direct(turns, {RESPONSES: socket}, noting(app))), keyring, refuse=meta.spell)
+    whole = limited(keyed, header_bytes=settings.max_header_bytes, body_seconds=settings.body_seconds, refuse=meta.spell)
+    return observing(whole, observers or Observers())
 
 
 def direct(turns: Mapping[str, ASGIApp], sockets: Mapping[str, ASGIApp], rest: ASGIApp) -> ASGIApp:

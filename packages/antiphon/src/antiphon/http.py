@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
-from antiphon.observe.account import note_answer
+from antiphon.observe.observation import note_answer
 from antiphon_turns.errors import BodyTooLarge
 
 

@@ -14,7 +14,7 @@ from contextlib import aclosing
 import msgspec
 
 from antiphon.background import BackgroundRuns, Run
-from antiphon.observe.account import hold_account
+from antiphon.observe.observation import hold_observation
 from antiphon.pipeline import Pipeline, Prepared
 from antiphon.store import ChainLimits, PreviousResponseNotFound, ResponseStore, StoredResponse
 from antiphon_protocols import responses as wire
@@ -117,7 +117,7 @@ class Responses:
         room.enter_context(self.pipeline.admission.turns())
         run = Run(turn.response_id, turn.tenant, projector)
         self.keep(turn, run.body(), ())
-        room.callback(hold_account())
+        room.callback(hold_observation())
         self.runs.start(run, work()).add_done_callback(lambda task: room.close())
         return run
 

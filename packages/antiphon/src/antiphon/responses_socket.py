@@ -18,7 +18,7 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from antiphon.http import Heartbeat, headers_of, printable, send_response
-from antiphon.observe.account import frame_account, note_answer
+from antiphon.observe.observation import note_answer, observed_frame
 from antiphon.responses import Items, Responses, ResponsesTurn
 from antiphon.tenant import tenant_of
 from antiphon.turn_route import FAULT
@@ -109,7 +109,7 @@ class Connection:
     async def _work(self) -> None:
         while True:
             frame, tag = await self._waiting.get(), self._responses.pipeline.new_tag()
-            with frame_account(frame, f"req_{tag}"):
+            with observed_frame(frame, f"req_{tag}"):
                 await self._answer(frame, tag)
 
     async def _answer(self, frame: bytes, tag: str) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from antiphon.observe.account import Account
 from antiphon.observe.log_file import LogFile
+from antiphon.observe.observation import Observation
 from antiphon.observe.scribe import Scribe
 
 _MOST_TEXT = 200
@@ -43,22 +43,22 @@ class AccessLine(msgspec.Struct, frozen=True, kw_only=True):
     migrations: int | None = None
 
 
-def access_line(account: Account) -> AccessLine:
+def access_line(observation: Observation) -> AccessLine:
     """What the log says of a request."""
-    at = datetime.fromtimestamp(account.at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    at = datetime.fromtimestamp(observation.at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     line = AccessLine(
         time=at,
-        request_id=account.request_id,
-        method=account.method,
-        path=account.path[:_MOST_TEXT],
-        status=account.status,
-        duration=round(account.ended - account.since, 6),
-        client=account.client,
-        surface=account.surface,
+        request_id=observation.request_id,
+        method=observation.method,
+        path=observation.path[:_MOST_TEXT],
+        status=observation.status,
+        duration=round(observation.ended - observation.since, 6),
+        client=observation.client,
+        surface=observation.surface,
     )
-    if not account.turns:
+    if not observation.turns:
         return line
-    first, usages = account.turns[0], [turn.usage for turn in account.turns]
+    first, usages = observation.turns[0], [turn.usage for turn in observation.turns]
     cached = [usage.cached_tokens for usage in usages]
     return msgspec.structs.replace(
         line,
@@ -71,11 +71,11 @@ def access_line(account: Account) -> AccessLine:
         cached_tokens=None if None in cached else sum(count or 0 for count in cached),
         output_tokens=sum(usage.output_tokens for usage in usages),
         reasoning_tokens=sum(usage.reasoning_tokens for usage in usages),
-        calls=sum(len(turn.calls) for turn in account.turns),
+        calls=sum(len(turn.calls) for turn in observation.turns),
         ttft=None if first.ttft is None else round(first.ttft, 6),
         queue=None if first.queue_seconds is None else round(first.queue_seconds, 6),
         worker=first.worker,
-        migrations=sum(turn.migrations for turn in account.turns),
+        migrations=sum(turn.migrations for turn in observation.turns),
     )
 
 
@@ -98,9 +98,9 @@ class AccessLog:
         """Lines that were lost."""
         return self._scribe.dropped
 
-    def ended(self, account: Account) -> None:
+    def ended(self, observation: Observation) -> None:
         """See Observer."""
-        self._scribe.take(access_line(account), _LINE_BYTES)
+        self._scribe.take(access_line(observation), _LINE_BYTES)
 
     def close(self) -> None:
         """See Observer."""

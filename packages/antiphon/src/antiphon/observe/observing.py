@@ -1,4 +1,4 @@
-"""Opens an account for each request, and shows it to the observers once it is over."""
+"""Opens an observation for each request, and shows it to the observers once it is over."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +8,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from antiphon.client_family import family_of
 from antiphon.http import headers_of
-from antiphon.observe.account import SURFACES, Account, current, opener
+from antiphon.observe.observation import SURFACES, Observation, current, opener
 
 log = logging.getLogger("antiphon")
 
@@ -28,11 +28,11 @@ class Observer(Protocol):
 
     @property
     def dropped(self) -> int:
-        """How many accounts it lost."""
+        """How many observations it lost."""
         ...
 
-    def ended(self, account: Account) -> None:
-        """Takes an account, on the event loop: quickly, without waiting for anything, without raising."""
+    def ended(self, observation: Observation) -> None:
+        """Takes an observation, on the event loop: quickly, without waiting for anything, without raising."""
         ...
 
     def close(self) -> None:
@@ -48,12 +48,12 @@ class Observers:
         self._count = count
         self.wants_bodies = any(one.wants_bodies for one in self._observers)
 
-    def open(self, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> Account:
-        """The account of a request that begins now."""
-        return Account(method, path, headers, client=family_of(headers), done=self._ended, body=body)
+    def open(self, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> Observation:
+        """The observation of a request that begins now."""
+        return Observation(method, path, headers, client=family_of(headers), done=self._ended, body=body)
 
     def lost(self) -> dict[str, int]:
-        """How many accounts each of them lost."""
+        """How many observations each of them lost."""
         return {one.what: one.dropped for one in self._observers}
 
     def close(self) -> None:
@@ -61,11 +61,11 @@ class Observers:
         for one in self._observers:
             one.close()
 
-    def _ended(self, account: Account) -> None:
-        if self._count is not None and account.surface is not None:
-            self._count(account.surface, account.client, account.status)
+    def _ended(self, observation: Observation) -> None:
+        if self._count is not None and observation.surface is not None:
+            self._count(observation.surface, observation.client, observation.status)
         for one in self._observers:
-            one.ended(account)
+            one.ended(observation)
 
 
 def observing(app: ASGIApp, observers: Observers) -> ASGIApp:
@@ -81,22 +81,22 @@ def observing(app: ASGIApp, observers: Observers) -> ASGIApp:
         if scope["type"] != "http":
             await app(scope, receive, send)
             return
-        account = observers.open(scope["method"], scope["path"], headers_of(scope))
-        current.set(account)
-        keeps = observers.wants_bodies and (account.method, account.path) in SURFACES
+        observation = observers.open(scope["method"], scope["path"], headers_of(scope))
+        current.set(observation)
+        keeps = observers.wants_bodies and (observation.method, observation.path) in SURFACES
         try:
-            await app(scope, _keeping(receive, account) if keeps else receive, send)
+            await app(scope, _keeping(receive, observation) if keeps else receive, send)
         finally:
-            account.release()
+            observation.release()
 
     return observed
 
 
-def _keeping(receive: Receive, account: Account) -> Receive:
+def _keeping(receive: Receive, observation: Observation) -> Receive:
     async def kept() -> Message:
         message = await receive()
         if piece := message.get("body"):
-            account.pieces.append(piece)
+            observation.pieces.append(piece)
         return message
 
     return kept
@@ -107,9 +107,9 @@ def noting(app: ASGIApp) -> ASGIApp:
 
     async def noted(scope: Scope, receive: Receive, send: Send) -> None:
         async def sent(message: Message) -> None:
-            account = current.get()
-            if account is not None and message["type"] == "http.response.start":
-                account.answered(
+            observation = current.get()
+            if observation is not None and message["type"] == "http.response.start":
+                observation.answered(
                     message["status"], ((name.decode("latin-1"), value.decode("latin-1")) for name, value in message["headers"])
                 )
             await send(message)

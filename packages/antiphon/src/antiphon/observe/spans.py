@@ -17,7 +17,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from antiphon import __version__
-from antiphon.observe.account import Account, TurnFacts
+from antiphon.observe.observation import Observation, TurnFacts
 from antiphon.observe.scribe import Scribe
 
 SCHEMA = "https://opentelemetry.io/schemas/1.44.0"
@@ -49,17 +49,17 @@ class Tracing:
         self._tracer = self._provider.get_tracer("antiphon", __version__, schema_url=SCHEMA)
         self._propagator = TraceContextTextMapPropagator()
         self._kind = SpanKind.CLIENT if remote else SpanKind.INTERNAL
-        self._scribe: Scribe[Account] = Scribe("tracing", self._write)
+        self._scribe: Scribe[Observation] = Scribe("tracing", self._write)
 
     @property
     def dropped(self) -> int:
         """Requests that were lost before they were spans."""
         return self._scribe.dropped
 
-    def ended(self, account: Account) -> None:
+    def ended(self, observation: Observation) -> None:
         """See Observer."""
-        if account.surface is not None:
-            self._scribe.take(account, account.size)
+        if observation.surface is not None:
+            self._scribe.take(observation, observation.size)
 
     def close(self) -> None:
         """See Observer."""
@@ -67,52 +67,52 @@ class Tracing:
         self._provider.force_flush(_FLUSH_MILLISECONDS)
         self._provider.shutdown()
 
-    def _write(self, accounts: list[Account]) -> None:
-        for account in accounts:
-            self._request(account)
+    def _write(self, observations: list[Observation]) -> None:
+        for observation in observations:
+            self._request(observation)
 
-    def _request(self, account: Account) -> None:
-        parent = self._propagator.extract({"traceparent": account.traceparent, "tracestate": account.tracestate})
+    def _request(self, observation: Observation) -> None:
+        parent = self._propagator.extract({"traceparent": observation.traceparent, "tracestate": observation.tracestate})
         span = self._tracer.start_span(
-            f"{account.method} {account.path}",
+            f"{observation.method} {observation.path}",
             context=parent,
             kind=SpanKind.SERVER,
             attributes=_known(
                 {
-                    "http.request.method": account.method,
-                    "http.route": account.path,
-                    "url.path": account.path,
-                    "http.response.status_code": account.status,
-                    "error.type": str(account.status) if account.status >= 500 else None,
-                    "antiphon.request.id": account.request_id,
-                    "antiphon.client": account.client,
+                    "http.request.method": observation.method,
+                    "http.route": observation.path,
+                    "url.path": observation.path,
+                    "http.response.status_code": observation.status,
+                    "error.type": str(observation.status) if observation.status >= 500 else None,
+                    "antiphon.request.id": observation.request_id,
+                    "antiphon.client": observation.client,
                 }
             ),
-            start_time=_nanoseconds(account, account.since),
+            start_time=_nanoseconds(observation, observation.since),
         )
-        if account.status >= 500:
+        if observation.status >= 500:
             span.set_status(Status(StatusCode.ERROR))
-        for turn in account.turns:
-            self._turn(account, turn, span)
-        span.end(_nanoseconds(account, account.ended))
+        for turn in observation.turns:
+            self._turn(observation, turn, span)
+        span.end(_nanoseconds(observation, observation.ended))
 
-    def _turn(self, account: Account, turn: TurnFacts, parent: Span) -> None:
-        attributes = turn_attributes(turn, account)
+    def _turn(self, observation: Observation, turn: TurnFacts, parent: Span) -> None:
+        attributes = turn_attributes(turn, observation)
         span = self._tracer.start_span(
             f"{attributes['gen_ai.operation.name']} {attributes['gen_ai.request.model']}",
             context=set_span_in_context(parent),
             kind=self._kind,
             attributes=attributes,
-            start_time=_nanoseconds(account, turn.since),
+            start_time=_nanoseconds(observation, turn.since),
         )
         if turn.stop_reason == "error":
             span.set_status(Status(StatusCode.ERROR))
         for name, start, end in phases(turn):
-            child = self._tracer.start_span(name, context=set_span_in_context(span), start_time=_nanoseconds(account, start))
-            child.end(_nanoseconds(account, end))
+            child = self._tracer.start_span(name, context=set_span_in_context(span), start_time=_nanoseconds(observation, start))
+            child.end(_nanoseconds(observation, end))
         for moment in turn.calls:
-            span.add_event("call ready", timestamp=_nanoseconds(account, moment))
-        span.end(_nanoseconds(account, turn.ended))
+            span.add_event("call ready", timestamp=_nanoseconds(observation, moment))
+        span.end(_nanoseconds(observation, turn.ended))
 
 
 def phases(turn: TurnFacts) -> list[tuple[str, float, float]]:
@@ -123,7 +123,7 @@ def phases(turn: TurnFacts) -> list[tuple[str, float, float]]:
     return found if turn.ttft is None else [*found, ("decode", first, turn.ended)]
 
 
-def turn_attributes(turn: TurnFacts, account: Account) -> dict[str, Attribute]:
+def turn_attributes(turn: TurnFacts, observation: Observation) -> dict[str, Attribute]:
     """The attributes of a turn's span."""
     request, sampling, usage = turn.request, turn.request.sampling, turn.usage
     return _known(
@@ -141,7 +141,7 @@ def turn_attributes(turn: TurnFacts, account: Account) -> dict[str, Attribute]:
             "gen_ai.request.frequency_penalty": sampling.frequency_penalty,
             "gen_ai.request.presence_penalty": sampling.presence_penalty,
             "gen_ai.request.stream": request.stream,
-            "gen_ai.request.choice.count": len(account.turns) if len(account.turns) > 1 else None,
+            "gen_ai.request.choice.count": len(observation.turns) if len(observation.turns) > 1 else None,
             "gen_ai.output.type": "json" if request.output is not None else "text",
             "gen_ai.response.finish_reasons": (turn.stop_reason,),
             "gen_ai.response.time_to_first_chunk": turn.ttft,
@@ -163,5 +163,5 @@ def _known(attributes: Mapping[str, Attribute | None]) -> dict[str, Attribute]:
     return {name: value for name, value in attributes.items() if value is not None}
 
 
-def _nanoseconds(account: Account, moment: float) -> int:
-    return round(account.time_of(moment) * 1e9)
+def _nanoseconds(observation: Observation, moment: float) -> int:
+    return round(observation.time_of(moment) * 1e9)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from antiphon.observe.account import Account, TurnFacts
+from antiphon.observe.observation import Observation, TurnFacts
 from antiphon.observe.scribe import Scribe
 from antiphon.recording.recorded import PATTERN, VERSION, Content, RecordedRequest, RecordedTurn
 from antiphon.recording.redaction import Redaction
@@ -52,41 +52,41 @@ class Recorder:
         self._stop_ids = stop_ids
         self._redaction = Redaction(options.content, random_bytes(32))
         self._files = RecordFiles(options.folder, max_bytes=options.max_bytes)
-        self._scribe: Scribe[Account] = Scribe("recording", self._write)
+        self._scribe: Scribe[Observation] = Scribe("recording", self._write)
 
     @property
     def dropped(self) -> int:
         """Requests that were lost."""
         return self._scribe.dropped
 
-    def ended(self, account: Account) -> None:
+    def ended(self, observation: Observation) -> None:
         """See Observer."""
-        if account.surface is not None:
-            self._scribe.take(account, account.size)
+        if observation.surface is not None:
+            self._scribe.take(observation, observation.size)
 
     def close(self) -> None:
         """See Observer."""
         self._scribe.close()
         self._files.close()
 
-    def _write(self, accounts: list[Account]) -> None:
-        for account in accounts:
-            self._files.write(msgspec.json.encode(self.record(account)) + b"\n")
+    def _write(self, observations: list[Observation]) -> None:
+        for observation in observations:
+            self._files.write(msgspec.json.encode(self.record(observation)) + b"\n")
 
-    def record(self, account: Account) -> RecordedRequest:
+    def record(self, observation: Observation) -> RecordedRequest:
         """What is kept of a request."""
-        surface, body = account.surface or "", account.body
+        surface, body = observation.surface or "", observation.body
         head, share = self._redaction.head(body, surface)
-        first = account.turns[0] if account.turns else None
+        first = observation.turns[0] if observation.turns else None
         return RecordedRequest(
             recorded=VERSION,
-            at=round(account.at, 6),
-            request_id=account.request_id,
+            at=round(observation.at, 6),
+            request_id=observation.request_id,
             surface=surface,
-            path=account.path,
-            client=account.client,
-            status=account.status,
-            duration=round(account.ended - account.since, 6),
+            path=observation.path,
+            client=observation.client,
+            status=observation.status,
+            duration=round(observation.ended - observation.since, 6),
             content=self._options.content,
             model=first.model if first else None,
             session=first.request.session if first else None,
@@ -95,7 +95,7 @@ class Recorder:
             head_share=share,
             body_bytes=len(body),
             body=self._redaction.body(body),
-            turns=tuple(map(self._turn, account.turns)),
+            turns=tuple(map(self._turn, observation.turns)),
         )
 
     def _turn(self, turn: TurnFacts) -> RecordedTurn:

@@ -130,8 +130,9 @@ class ListenerProcess:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
+                # -P: no module of the folder that the server was started in goes before the real ones.
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "antiphon.router.kv_listener", str(theirs.fileno())],
+                    [sys.executable, "-P", "-m", "antiphon.router.kv_listener", str(theirs.fileno())],
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                 )

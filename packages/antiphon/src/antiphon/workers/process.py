@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from antiphon.access.keyring import single
 from antiphon.auth import guarded
 from antiphon.config import WorkerSettings
 from antiphon.engines.base import Engine, Job
@@ -160,7 +161,7 @@ class WorkerService:
             Route(GENERATE, self._generate, methods=["POST"]),
             Route(ABORT, AbortRoute(self._generate.running), methods=["POST"]),
         ]
-        return guarded(Starlette(routes=routes), key, refuse=_spell)
+        return guarded(Starlette(routes=routes), single(key), refuse=_spell)
 
     async def _health(self, request: Request) -> Response:
         """200 only when a job would be taken now."""

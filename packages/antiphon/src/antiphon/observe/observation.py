@@ -45,12 +45,12 @@ class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
     output_ids: Sequence[int]
 
 
-class Account:
+class Observation:
     """Mutable. Open while somebody holds it; whoever releases it last makes it known. `at` is Unix time, `since` and `ended` monotonic, in
     seconds. `pieces` of the body stay empty unless bodies are wanted. `surface` is None where no turn is asked for."""
 
     def __init__(
-        self, method: str, path: str, headers: Mapping[str, str], *, client: str, done: Callable[["Account"], None], body: bytes = b""
+        self, method: str, path: str, headers: Mapping[str, str], *, client: str, done: Callable[["Observation"], None], body: bytes = b""
     ) -> None:
         self.at = time.time()
         self.since = time.monotonic()
@@ -102,50 +102,50 @@ class Account:
         return self.at + moment - self.since
 
 
-Opener = Callable[[bytes], Account]
+Opener = Callable[[bytes], Observation]
 
-current: ContextVar[Account | None] = ContextVar("account", default=None)
-"""The account of the request that the running task serves."""
+current: ContextVar[Observation | None] = ContextVar("observation", default=None)
+"""The observation of the request that the running task serves."""
 
 opener: ContextVar[Opener | None] = ContextVar("opener", default=None)
-"""On a WebSocket: opens the account of one frame."""
+"""On a WebSocket: opens the observation of one frame."""
 
 
 def note_answer(status: int, headers: Iterable[tuple[str, str]]) -> None:
     """Notes the status and the request id of an answer whose first bytes leave now."""
-    account = current.get()
-    if account is not None:
-        account.answered(status, headers)
+    observation = current.get()
+    if observation is not None:
+        observation.answered(status, headers)
 
 
 def note_turn(facts: TurnFacts) -> None:
     """Notes a turn that has ended."""
-    account = current.get()
-    if account is not None:
-        account.turns.append(facts)
+    observation = current.get()
+    if observation is not None:
+        observation.turns.append(facts)
 
 
-def hold_account() -> Callable[[], None]:
-    """Keeps the running request's account open; what is returned lets it go."""
-    account = current.get()
-    if account is None:
+def hold_observation() -> Callable[[], None]:
+    """Keeps the running request's observation open; what is returned lets it go."""
+    observation = current.get()
+    if observation is None:
         return lambda: None
-    account.hold()
-    return account.release
+    observation.hold()
+    return observation.release
 
 
 @contextlib.contextmanager
-def frame_account(frame: bytes, request_id: str) -> Iterator[None]:
+def observed_frame(frame: bytes, request_id: str) -> Iterator[None]:
     """Around the work for one frame of a WebSocket, which is a request of its own."""
     opens = opener.get()
     if opens is None:
         yield
         return
-    account = opens(frame)
-    account.answered(200, [("x-request-id", request_id)])
-    token = current.set(account)
+    observation = opens(frame)
+    observation.answered(200, [("x-request-id", request_id)])
+    token = current.set(observation)
     try:
         yield
     finally:
         current.reset(token)
-        account.release()
+        observation.release()
