@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,20 @@ def test_phases_follow_each_other_also_where_nothing_came() -> None:
 
     turn: Any = Turn
     assert spans.phases(turn) == [("prepare", 1.0, 2.0), ("queue", 2.0, 4.0), ("prefill", 4.0, 4.0)]
+
+
+def test_a_collector_that_is_away_does_not_hold_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    never, ending = threading.Event(), threading.Event()
+
+    class Away(SimpleSpanProcessor):
+        def shutdown(self) -> None:
+            ending.set()
+            never.wait(60)
+
+    monkeypatch.setattr(spans, "END_SECONDS", 0.01)
+    spans.Tracing(Away(InMemorySpanExporter()), remote=False).close()
+    assert ending.wait(20)
+    never.set()
 
 
 def test_without_the_extra_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

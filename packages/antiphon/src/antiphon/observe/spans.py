@@ -6,6 +6,7 @@ A request for a turn is a SERVER span, below the caller's where the request has 
 where it was handed out. Spans hold names, ids, numbers and times, and nothing that was said.
 """
 
+import threading
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
@@ -23,8 +24,9 @@ from antiphon.observe.scribe import Scribe
 SCHEMA = "https://opentelemetry.io/schemas/1.44.0"
 TRACES_PATH = "/v1/traces"
 PROVIDER = "antiphon"
+END_SECONDS = 3.0
+"""What is left of the spans has this long to leave at the end."""
 _MOST_TEXT = 200
-_FLUSH_MILLISECONDS = 3000
 
 Attribute = str | bool | int | float | tuple[str, ...]
 
@@ -64,8 +66,10 @@ class Tracing:
     def close(self) -> None:
         """See Observer."""
         self._scribe.close()
-        self._provider.force_flush(_FLUSH_MILLISECONDS)
-        self._provider.shutdown()
+        # A collector that is away makes the library try again for longer than a stop may take.
+        ending = threading.Thread(target=self._provider.shutdown, name="antiphon-traces-end", daemon=True)
+        ending.start()
+        ending.join(END_SECONDS)
 
     def _write(self, observations: list[Observation]) -> None:
         for observation in observations:
