@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -162,6 +163,9 @@ class Server:
             responses = Responses(pipeline, store=open_store(settings))
             router_api = build_router_api(settings, new_id=pipeline.new_tag)
             app = build_app(pipeline, settings, created=int(time.time()), responses=responses, router_api=router_api)
+            # What is there now stays, and no collection while streams run need look through it.
+            gc.collect()
+            gc.freeze()
             host, port = self._listener.getsockname()[:2]
             stop = asyncio.Event()
             with stop_signals(stop):
