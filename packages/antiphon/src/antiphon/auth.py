@@ -26,11 +26,15 @@ def guarded(app: ASGIApp, keyring: Keyring | None, *, refuse: Refuse) -> ASGIApp
         return app
 
     async def check(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket") or scope["path"] in OPEN_PATHS:
+        if scope["type"] not in ("http", "websocket"):
             await app(scope, receive, send)
             return
         headers = headers_of(scope)
         found = keyring.find(sent_keys(headers))
+        if scope["path"] in OPEN_PATHS:
+            current.set(found[1] if found is not None else None)
+            await app(scope, receive, send)
+            return
         error: AntiphonError = AuthError("the API key is missing or wrong; send it as x-api-key or as a Bearer token")
         if found is not None:
             key, account = found

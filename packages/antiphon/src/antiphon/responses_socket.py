@@ -89,6 +89,7 @@ class Connection:
         self._body_limit = body_limit
         self._keepalive_seconds = keepalive_seconds
         self._waiting: asyncio.Queue[bytes] = asyncio.Queue()
+        self._waiting_bytes = 0
         self._memory = ConnectionMemory(size=2 * body_limit)
 
     async def serve(self, receive: Receive) -> None:
@@ -96,10 +97,15 @@ class Connection:
         worker = asyncio.create_task(self._work())
         try:
             while (message := await receive())["type"] != "websocket.disconnect":
-                if self._waiting.qsize() >= MAX_WAITING:
-                    await self._write(wire.socket_error(RateLimited(f"{MAX_WAITING} requests wait on this connection already")))
+                frame = frame_of(message)
+                # One frame of the largest size may always wait; beside others it must fit, so that a connection holds no more than two.
+                full = self._waiting_bytes > 0 and self._waiting_bytes + len(frame) > self._body_limit
+                if full or self._waiting.qsize() >= MAX_WAITING:
+                    text = f"{self._waiting.qsize()} requests of {self._waiting_bytes} bytes wait on this connection already"
+                    await self._write(wire.socket_error(RateLimited(text)))
                 else:
-                    self._waiting.put_nowait(frame_of(message))
+                    self._waiting_bytes += len(frame)
+                    self._waiting.put_nowait(frame)
         finally:
             worker.cancel()
             with contextlib.suppress(asyncio.CancelledError, OSError):
@@ -107,7 +113,9 @@ class Connection:
 
     async def _work(self) -> None:
         while True:
-            await self._answer(await self._waiting.get())
+            frame = await self._waiting.get()
+            self._waiting_bytes -= len(frame)
+            await self._answer(frame)
 
     async def _answer(self, frame: bytes) -> None:
         """Answers one frame. An error before the first event is a frame of its own, a later one the end of the response."""
