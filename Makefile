@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 PYTEST_ARGS ?=
 export PYTHON
 
-.PHONY: help install serve test test-vllm lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden replay replay-all soak-prompt bench-parsers bench-prefix bench-embedded bench-speculation bench-router bench-router-cpu bench-frontend-peer faults bench-dispatch bench-prompt fuzz mutate forced-calls clean
+.PHONY: help install serve test test-vllm lint fmt lock agents agents-long agents-cut agents-setup check check-peer bench launch-check codex-profiles docs golden replay replay-all soak-prompt bench-parsers bench-prefix bench-embedded bench-speculation bench-router bench-router-cpu bench-frontend-peer faults bench-dispatch bench-prompt bench-kv-events fuzz mutate forced-calls clean
 
 help: ## this list
 	@echo "usage: make TARGET"
@@ -144,6 +144,10 @@ bench-frontend-peer: ## tokens per CPU-second of the frontend before one mock wo
 bench-router-cpu: ## what one routing decision costs: 52K tokens, block 16, 8 to 1,024 workers
 	@scripts/install.sh all
 	@$(BIN)/python -m bench.router_cpu $(ARGS)
+
+bench-kv-events: ## 64 streams while 300,000 blocks/s of KV events are published, with and without an index that follows; its rebuild
+	@scripts/install.sh all
+	@$(BIN)/python -m bench.kv_events $(ARGS)
 
 bench-speculation: ## the next turn's first token with and without speculative prefill, on the simulated engine (52K tokens)
 	@scripts/install.sh all

@@ -17,14 +17,15 @@ START_SECONDS = 60
 
 class MockServer:
     """A context manager. `address` is where it listens. Every setting but the flags given is the default; `environment` is added to
-    the process's own."""
+    the process's own. `module` is run in place of the program itself."""
 
-    def __init__(self, *flags: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, *flags: str, environment: Mapping[str, str] | None = None, module: str = "antiphon") -> None:
         self._flags = flags
+        self._module = module
         self._added = environment or {}
 
     def __enter__(self) -> "MockServer":
-        command = [sys.executable, "-m", "antiphon", "serve", "--engine", "mock", "--http-port", "0", *self._flags]
+        command = [sys.executable, "-m", self._module, "serve", "--engine", "mock", "--http-port", "0", *self._flags]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
         # An empty folder of its own, so that no antiphon.toml is found, and no state of the user's used.
         self._folder = tempfile.TemporaryDirectory(prefix="antiphon-bench-")

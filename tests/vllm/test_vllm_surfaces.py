@@ -38,14 +38,15 @@ def ask(url: str, surface: Surface, prompt: str, *, system: str = "", stream: bo
 
 def ask_messages(url: str, prompt: str, *, system: str, stream: bool, tokens: int, tool: bool = False, output: bool = False) -> Asked:
     client = anthropic.Anthropic(base_url=url, api_key="none", max_retries=0, timeout=300)
-    body: dict[str, Any] = {"model": MODEL, "max_tokens": tokens, "temperature": 0, "messages": [{"role": "user", "content": prompt}]}
+    body: dict[str, Any] = {"model": MODEL, "max_tokens": tokens, "messages": [{"role": "user", "content": prompt}]}
+    body["extra_body"] = {"temperature": 0}
     if system:
         body["system"] = system
     if tool:
         body["tools"] = [{"name": "weather", "description": "Looks it up.", "input_schema": SCHEMA}]
         body["tool_choice"] = {"type": "any"}
     if output:
-        body["extra_body"] = {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}
+        body["extra_body"]["output_config"] = {"format": {"type": "json_schema", "schema": SCHEMA}}
     if stream:
         with client.messages.stream(**body) as events:
             message = events.get_final_message()
@@ -72,18 +73,31 @@ def ask_chat(url: str, prompt: str, *, system: str, stream: bool, tokens: int, t
     if output:
         body["response_format"] = {"type": "json_schema", "json_schema": {"name": "w", "schema": SCHEMA, "strict": True}}
     if stream:
-        with client.chat.completions.stream(**body, stream_options={"include_usage": True}) as events:
-            for _ in events:
-                pass
-            answer: Any = events.get_final_completion()
-    else:
-        answer = client.chat.completions.create(**body)
+        return folded(client.chat.completions.create(**body, stream=True, stream_options={"include_usage": True}))
+    answer = client.chat.completions.create(**body)
     message = answer.choices[0].message
     calls = [(call.function.name, call.function.arguments) for call in message.tool_calls or []]
-    details = answer.usage.prompt_tokens_details
-    return Asked(
-        text=message.content or "", calls=calls, prompt=answer.usage.prompt_tokens, cached=(details.cached_tokens or 0) if details else 0
-    )
+    return Asked(text=message.content or "", calls=calls, prompt=answer.usage.prompt_tokens, cached=cached_of(answer.usage))
+
+
+def folded(chunks: Any) -> Asked:
+    """A stream of Chat as its body; the SDK's own helper refuses answers that reach their limit."""
+    answer = Asked()
+    for chunk in chunks:
+        if chunk.usage is not None:
+            answer.prompt, answer.cached = chunk.usage.prompt_tokens, cached_of(chunk.usage)
+        for choice in chunk.choices:
+            answer.text += choice.delta.content or ""
+            for call in choice.delta.tool_calls or []:
+                name, arguments = answer.calls[call.index] if call.index < len(answer.calls) else ("", "")
+                function = call.function
+                answer.calls[call.index :] = [(name + (function.name or ""), arguments + (function.arguments or ""))]
+    return answer
+
+
+def cached_of(usage: Any) -> int:
+    """Cached tokens as Chat tells them."""
+    return (usage.prompt_tokens_details.cached_tokens or 0) if usage.prompt_tokens_details else 0
 
 
 def ask_responses(url: str, prompt: str, *, system: str, stream: bool, tokens: int, tool: bool = False, output: bool = False) -> Asked:
@@ -97,10 +111,10 @@ def ask_responses(url: str, prompt: str, *, system: str, stream: bool, tokens: i
     if output:
         body["text"] = {"format": {"type": "json_schema", "name": "w", "schema": SCHEMA, "strict": True}}
     if stream:
-        with client.responses.stream(**body) as events:
-            for _ in events:
-                pass
-            answer = events.get_final_response()
+        ended = [
+            event for event in client.responses.create(**body, stream=True) if event.type in ("response.completed", "response.incomplete")
+        ]
+        answer = ended[-1].response
     else:
         answer = client.responses.create(**body)
     calls = [(item.name, item.arguments) for item in answer.output if item.type == "function_call"]

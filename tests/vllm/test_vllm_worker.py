@@ -142,15 +142,20 @@ def test_whoever_leaves_frees_the_server(vllm: str) -> None:
 
 
 def test_a_client_that_leaves_the_frontend_frees_the_server(vllm: str, frontend: str) -> None:
-    body = {"model": "SmolLM2-135M-Instruct", "max_tokens": 4000, "stream": True, "messages": [{"role": "user", "content": "A story."}]}
-    with httpx.stream("POST", f"{frontend}/v1/chat/completions", json=body, timeout=60) as answer:
-        next(line for line in answer.iter_lines() if '"content":"' in line)
-        assert running(vllm) == 1
+    text = "Count from 1 to 2000, one number a line: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,"
+    body = {"model": "SmolLM2-135M-Instruct", "max_tokens": 4000, "temperature": 0, "stream": True}
 
-    async def gone() -> None:
+    async def scene() -> None:
+        async with httpx.AsyncClient(base_url=frontend, timeout=60) as http:
+            messages = [{"role": "user", "content": text}]
+            async with http.stream("POST", "/v1/chat/completions", json={**body, "messages": messages}) as answer:
+                async for line in answer.aiter_lines():
+                    assert "[DONE]" not in line, "the model has ended before it could be left"
+                    if '"content":"' in line and await asyncio.to_thread(running, vllm) == 1:
+                        break
         await until(lambda: running(vllm) == 0)
 
-    asyncio.run(asyncio.wait_for(gone(), 10))
+    asyncio.run(asyncio.wait_for(scene(), 60))
 
 
 def test_the_urgent_go_first(vllm: str) -> None:

@@ -25,7 +25,7 @@ def test_111_a_silent_publisher_is_told(caplog: pytest.LogCaptureFixture) -> Non
         index.follow("quiet-one", card_of())
         index.routed("quiet-one", [1, 2, 3])
         try:
-            return [sample for family in EventGauges(index.states).collect() for sample in family.samples]
+            return [sample for family in EventGauges(index.states, index.listener).collect() for sample in family.samples]
         finally:
             await index.close()
 

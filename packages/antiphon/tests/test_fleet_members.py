@@ -9,7 +9,7 @@ from packages.antiphon.tests.fleet_world import World, said
 from antiphon.engines.mock_faults import Fault
 from antiphon.fleet.fleet import FleetOptions
 from antiphon.fleet.members import MemberOptions
-from antiphon.router.kv_source import TargetState
+from antiphon.router.kv_source import ListenerState, TargetState
 from antiphon.workers.breaker import BreakerOptions
 from antiphon.workers.card import WorkerCard
 from antiphon_turns import RoutingWish, Sampling
@@ -143,6 +143,12 @@ def test_a_restart_is_seen_by_its_card() -> None:
 
         def states(self) -> list[TargetState]:
             return []
+
+        def listener(self) -> ListenerState:
+            return ListenerState(0, 0.0)
+
+        async def snapshot(self) -> bytes:
+            return b""
 
         async def close(self) -> None:
             told.append(("", "closed"))

@@ -201,6 +201,50 @@ def test_a_restart_that_has_got_further_is_no_gap() -> None:
     assert engine.feed.restarts == 1 and engine.depth == 10
 
 
+def test_a_restart_that_has_come_just_as_far_shows_in_its_new_connection() -> None:
+    engine = Engine()
+    engine.make(1)
+    engine.live(0)
+    engine.start(at=500, tokens_from=1000)
+    engine.make(2)
+    engine.feed.reconnected()
+    assert engine.answer() == [0, 0] and engine.feed.restarts == 1
+    engine.live(1)
+    assert engine.depth == 2 and len(engine.feed.blocks) == 2
+
+
+def test_a_new_connection_to_the_same_engine_changes_nothing() -> None:
+    engine = Engine()
+    engine.make(3)
+    engine.live(0, 1)
+    engine.feed.reconnected()
+    assert engine.answer() == [1]
+    assert engine.depth == 3 and engine.state() == "fresh" and not engine.said
+
+
+def test_without_replays_a_new_connection_is_in_doubt() -> None:
+    engine = Engine(replays=False)
+    engine.feed.reconnected()
+    assert engine.state() == "silent" and not engine.said
+    engine.make(3)
+    engine.live(0, 1)
+    engine.feed.reconnected()
+    assert engine.state() == "stale" and engine.depth == 0 and "no replay address" in engine.said[0]
+    engine.live(2)
+    assert engine.depth == 3
+
+
+def test_a_new_connection_during_a_replay_has_it_asked_for_again() -> None:
+    engine = Engine()
+    engine.make(5)
+    engine.feed.audit()
+    engine.feed.replayed(0, engine.messages[0])
+    engine.feed.reconnected()
+    engine.feed.replayed(1, engine.messages[1])
+    engine.feed.replay_ended()
+    assert engine.answer() == [0] and engine.depth == 5
+
+
 def test_a_new_incarnation_begins_anew() -> None:
     engine = Engine()
     engine.make(3)

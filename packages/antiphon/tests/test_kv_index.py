@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import socket
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -13,13 +14,15 @@ from packages.antiphon.tests.kv_world import BLOCK, PATIENCE, Worker, card_of, c
 
 from antiphon.router.cost import Overlap
 from antiphon.router.kv_source import KvIndex
+from antiphon.serve import new_loop
 from antiphon.simulation.kv_wire import WireForm, encode_batch
 from antiphon.workers.card import KvFeed
 from antiphon.workers.kv_publisher import PublishAt
 from antiphon_turns.errors import ConfigError
 
 
-def test_two_workers_are_told_apart() -> None:
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, new_loop])
+def test_two_workers_are_told_apart(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     async def run() -> None:
         one, other = Worker(), Worker()
         one.fill(ids(40))
@@ -38,7 +41,8 @@ def test_two_workers_are_told_apart() -> None:
         one.close()
         other.close()
 
-    asyncio.run(run())
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(run())
 
 
 @pytest.mark.parametrize("form", ["maps", "arrays", "sglang"])
@@ -235,7 +239,7 @@ def test_a_dead_listener_is_replaced_and_the_index_rebuilt(caplog: pytest.LogCap
             os.kill(first, signal.SIGKILL)
             worker.fill(ids(80))
             await in_step(index, worker)
-            assert index.listener_deaths == 1 and index.listener_pid not in (None, first)
+            assert index.listener().deaths == 1 and index.listener_pid not in (None, first)
             assert index.overlaps(chain(ids(80))) == {"w": Overlap(device=20)}
         worker.close()
 

@@ -13,6 +13,8 @@ from antiphon.router.ask import Answer, Ask, Placed, Queued, WorkerInfo
 from antiphon.router.cost import CostWeights
 from antiphon.router.hashing import extend, root_of
 from antiphon.router.index import PrefixIndex
+from antiphon.router.kv_blocks import TargetBlocks, levels
+from antiphon.router.kv_pipe import Record
 from antiphon.router.order import LoadOrder, LoadOrders
 from antiphon.router.policy import cheapest, cheapest_of_all, least_loaded, longest_unchosen
 from antiphon.router.router import Router, RouterOptions
@@ -185,3 +187,30 @@ def test_modes_that_look_at_all_agree_with_their_short_ways() -> None:
     order.fill(targets)
     assert order.least() is least_loaded(targets) is targets[1]
     assert longest_unchosen(targets) is targets[2]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 12), st.integers(0, 3), st.integers(0, 2), st.integers(0, 12)), max_size=14),
+    st.integers(1, 12),
+)
+def test_levels_of_sets_are_the_overlaps_of_each(changes: list[tuple[int, int, int, int]], length: int) -> None:
+    hashes = extend(array("I", range(12 * BLOCK)), root_of(""), BLOCK)
+    targets = {f"w{number}": TargetBlocks() for number in range(4)}
+    for depth, worker, tier, start in changes:
+        # The device's blocks have no gaps; a gap is found only in some places.
+        blocks = hashes[min(start, depth) if tier else 0 : depth]
+        targets[f"w{worker}"].apply(Record(source=0, tier=tier, operation="store", hashes=blocks))
+    expected = {name: overlap for name, blocks in targets.items() if (overlap := blocks.overlap(hashes[:length])) is not None}
+    found = levels(targets.items(), hashes[:length])
+    assert {name: overlap for overlap, names in found for name in names} == expected
+    assert len({(one.device, one.host, one.disk) for one, _ in found}) == len(found)
+
+
+def test_holding_all_is_an_overlap_of_all() -> None:
+    hashes = extend(array("I", range(5 * BLOCK)), root_of(""), BLOCK)
+    blocks = TargetBlocks()
+    assert blocks.holds_all([]) and not blocks.holds_all(hashes)
+    blocks.apply(Record(source=0, tier=0, operation="store", hashes=hashes[:3]))
+    blocks.apply(Record(source=0, tier=1, operation="store", hashes=hashes[3:]))
+    assert blocks.holds_all(hashes) and not blocks.is_plain

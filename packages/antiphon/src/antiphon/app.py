@@ -23,6 +23,8 @@ from antiphon.explain_route import ExplainRoute
 from antiphon.fleet.fleet import Fleet
 from antiphon.fleet.select_route import PREFIX, SelectRoutes
 from antiphon.http import ClientGone, headers_of, read_body, send_response
+from antiphon.kv_snapshot_route import PATH as KV_SNAPSHOT
+from antiphon.kv_snapshot_route import KvSnapshotRoute
 from antiphon.openapi import openapi_document
 from antiphon.pipeline import Pipeline
 from antiphon.request_limits import limited
@@ -96,6 +98,9 @@ def build_app(
             Route("/api/hello", meta.nothing, methods=["GET", "HEAD"]),
             Route("/api/event_logging/batch", meta.nothing, methods=["POST"]),
         ]
+    if isinstance(pipeline.engine, Fleet) and pipeline.engine.follower is not None:
+        taking = KvSnapshotRoute(pipeline.engine.follower.snapshot, meta.refuse)
+        routes.append(Route(KV_SNAPSHOT, taking.snapshot, methods=["GET"]))
     if router_api is not None:
         routes += router_api.routes(meta.refuse)
     routes = [*(Route(path, turn, methods=["POST"]) for path, turn in turns.items()), *routes]

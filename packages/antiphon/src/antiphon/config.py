@@ -176,6 +176,13 @@ class Settings(AccessSettings, frozen=True, kw_only=True):
     router_queue_limit: Annotated[
         int, Meta(description="Turns that wait for a worker; more are told to come back.", ge=0, extra=ROUTING)
     ] = 1024
+    kv_siblings: Annotated[
+        list[str],
+        Meta(
+            description="URL of another frontend whose KV index this one begins with. Repeatable; the first that answers is taken.",
+            extra={**ROUTING, "flag": "--kv-sibling"},
+        ),
+    ] = []
     enable_router_api: Annotated[
         bool, Meta(description="Let others ask the router where to send what they serve themselves, under /router.", extra=ROUTING)
     ] = False

@@ -10,6 +10,7 @@ from antiphon.fleet.fleet import Fleet, FleetOptions
 from antiphon.fleet.members import WorkerSource
 from antiphon.fleet.migration import MigrationLimits
 from antiphon.fleet.select_route import SelectRoutes
+from antiphon.kv_snapshot_route import snapshot_of
 from antiphon.metrics.fleet_metrics import FleetMetrics
 from antiphon.model import Model
 from antiphon.router.kv_source import KvIndex
@@ -37,7 +38,8 @@ def has_remote_workers(settings: Settings) -> bool:
 def build_fleet(settings: Settings, model: Model, *, local: Engine | None = None) -> Fleet:
     """The workers of the settings, and an engine of this process beside them, as one engine for the model. Raises ConfigError."""
     clock = RealClock()
-    index = KvIndex()
+    siblings, key = settings.kv_siblings, settings.api_key
+    index = KvIndex(sibling=(lambda: snapshot_of(siblings, key=key)) if siblings else None)
     directory: WorkerDirectory = StaticDirectory(settings.worker_urls, settings.workers, clock=clock)
     connector: Connector = NetworkConnector(model.tokenizer, key=settings.worker_key)
     if local is not None:

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from antiphon.engines.base import Chunk, Job
 from antiphon.fleet.attempt import Attempt
 from antiphon.fleet.member import Member, MemberReport
-from antiphon.fleet.members import MemberOptions, Members, WorkerSource
+from antiphon.fleet.members import CacheFollower, MemberOptions, Members, WorkerSource
 from antiphon.fleet.migration import Journey, MigrationLimits
 from antiphon.fleet.silence import SilenceWatch
 from antiphon.metrics.fleet_metrics import EventGauges, FleetGauges, FleetMetrics
@@ -142,6 +142,11 @@ class Fleet:
         """How far what their events tell of their caches can be believed."""
         return self._members.event_states()
 
+    @property
+    def follower(self) -> CacheFollower | None:
+        """Whoever follows what the workers tell of their caches; None where routing does not look at them."""
+        return self._members.follower
+
     def loads(self) -> list[TargetLoad]:
         """What the router has sent them."""
         return self._router.loads()
@@ -154,7 +159,9 @@ class Fleet:
     def collectors(self) -> list[Collector]:
         """Its metrics."""
         gauges = FleetGauges(reports=self.reports, loads=self.loads, queued=lambda: self.queued)
-        return [self._metrics, gauges, EventGauges(self.event_states)]
+        follower = self.follower
+        events = [EventGauges(self.event_states, follower.listener)] if follower is not None else []
+        return [self._metrics, gauges, *events]
 
     @property
     def router(self) -> Router:

@@ -10,7 +10,7 @@ import msgspec
 
 from antiphon.fleet.member import Member, MemberReport
 from antiphon.router.ask import Released
-from antiphon.router.kv_source import TargetState
+from antiphon.router.kv_source import ListenerState, TargetState
 from antiphon.router.router import Router
 from antiphon.simulation.clock import Clock
 from antiphon.workers.breaker import Breaker, BreakerOptions
@@ -39,6 +39,14 @@ class CacheFollower(Protocol):
 
     def states(self) -> Sequence[TargetState]:
         """How far each feed can be believed."""
+        ...
+
+    def listener(self) -> ListenerState:
+        """How the process that reads the events does."""
+        ...
+
+    async def snapshot(self) -> bytes:
+        """The index for a sibling that starts. Raises TimeoutError."""
         ...
 
     async def close(self) -> None:
@@ -92,6 +100,11 @@ class Members:
     def event_states(self) -> Sequence[TargetState]:
         """How far the events of each can be believed; nothing where nobody follows them."""
         return self._source.follower.states() if self._source.follower is not None else ()
+
+    @property
+    def follower(self) -> CacheFollower | None:
+        """Whoever follows their events."""
+        return self._source.follower
 
     def all(self) -> list[Member]:
         """All of them that are in the directory."""

@@ -8,7 +8,7 @@ from prometheus_client.registry import Collector
 
 from antiphon.fleet.member import MemberReport
 from antiphon.router.ask import TargetLoad
-from antiphon.router.kv_source import TargetState
+from antiphon.router.kv_source import ListenerState, TargetState
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 
@@ -44,8 +44,9 @@ class FleetMetrics(Collector):
 class EventGauges(Collector):
     """What the engines' KV events are worth, worker by worker."""
 
-    def __init__(self, states: Callable[[], Sequence[TargetState]]) -> None:
+    def __init__(self, states: Callable[[], Sequence[TargetState]], listener: Callable[[], ListenerState]) -> None:
         self._states = states
+        self._listener = listener
 
     def collect(self) -> Iterator[Metric]:
         """See prometheus_client."""
@@ -62,6 +63,9 @@ class EventGauges(Collector):
                 ("gaps", "Gaps in them."),
                 ("lost", "Messages that no replay had."),
                 ("restarts", "Engines that began anew."),
+                ("skipped", "Blocks that no prompt can be matched with."),
+                ("unanswered", "Replays that nobody answered."),
+                ("unreadable", "Messages that were no KV events."),
             )
         }
         for one in self._states():
@@ -72,6 +76,9 @@ class EventGauges(Collector):
             for name, family in counts.items():
                 family.add_metric(labels, getattr(one, name))
         yield from (missing, state, blocks, *counts.values())
+        listener = self._listener()
+        yield CounterMetricFamily("antiphon_kv_listener_deaths", "Times that the process that reads them ended.", value=listener.deaths)
+        yield CounterMetricFamily("antiphon_kv_listener_cpu_seconds", "CPU time of that process.", value=listener.cpu_seconds)
 
 
 class FleetGauges(Collector):

@@ -80,9 +80,9 @@ class FeedBlocks:
         changes = []
         for tier, (held, touched) in enumerate(zip(self.held, self._touched, strict=True)):
             if touched or self._cleared:
-                stored = [block for block in touched if block in held]
-                removed = [] if len(stored) == len(touched) else [block for block in touched if block not in held]
-                changes.append(Change(tier, self._cleared, stored, removed))
+                stored = held.intersection(touched)
+                removed = set(touched).difference(stored)
+                changes.append(Change(tier, self._cleared, list(stored), list(removed)))
                 touched.clear()
         self._cleared = False
         return changes
@@ -143,6 +143,13 @@ class FeedBlocks:
         tier = tier_of(event.medium)
         held, touched, copies = self.held[tier], self._touched[tier], self._copies
         others = [other for other in TIERS if other != tier and self.held[other]]
+        if not copies and not others:
+            # How it nearly always is, without a Python line for each block.
+            pop = self.known.pop
+            gone = [found[0] for engine_hash in event.hashes if (found := pop(engine_hash, None)) is not None]
+            held.difference_update(gone)
+            touched += gone
+            return
         for engine_hash in event.hashes:
             found = self.known.get(engine_hash)
             if found is None:

@@ -9,6 +9,7 @@ import msgspec
 
 # Blocks in other places than the device are worth less to a prompt; what an engine calls its device differs.
 DEVICE_MEDIUMS = frozenset({None, "GPU", "DEVICE", "NPU", "TPU", "XPU"})
+_HASH_TYPES = frozenset({int, bytes})
 HOST_MEDIUMS = frozenset({"CPU", "CPU_PINNED", "HOST"})
 
 
@@ -86,7 +87,7 @@ def _event(raw: Any) -> KvEvent | None:
     if kind == "AllBlocksCleared":
         return AllCleared()
     hashes = fields.get("block_hashes")
-    if not isinstance(hashes, list) or not all(isinstance(block, int | bytes) for block in hashes):
+    if not isinstance(hashes, list) or not _HASH_TYPES.issuperset(map(type, hashes)):
         return None
     medium = fields.get("medium")
     medium = medium if isinstance(medium, str) else None

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import cast
 
 from antiphon.router.kv_pipe import Command, Frames, Record, Report, message_frame
 
@@ -45,8 +46,8 @@ class Inbox(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are none of asyncio's classes.
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         """Called by asyncio."""
@@ -129,8 +130,9 @@ class ListenerProcess:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
+                # -P: no module of the folder that the server was started in goes before the real ones.
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "antiphon.router.kv_listener", str(theirs.fileno())],
+                    [sys.executable, "-P", "-m", "antiphon.router.kv_listener", str(theirs.fileno())],
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                 )
@@ -139,7 +141,7 @@ class ListenerProcess:
                 raise
         loop = asyncio.get_running_loop()
         inbox = Inbox(self._apply, self._ended, after_slice=lambda: self.after_slice())
-        await loop.create_connection(lambda: inbox, sock=ours)
+        await loop.create_unix_connection(lambda: inbox, sock=ours)
         self._inbox = inbox
         self._begun()
 

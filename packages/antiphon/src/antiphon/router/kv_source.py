@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -11,9 +11,10 @@ import msgspec
 from antiphon.router import kv_snapshot
 from antiphon.router.cost import Overlap
 from antiphon.router.feed import FeedState
-from antiphon.router.kv_blocks import TargetBlocks
+from antiphon.router.kv_blocks import TargetBlocks, levels
 from antiphon.router.kv_pipe import Dump, Dumped, Follow, Forget, Load, Pulse, Record, Report, SourceStatus, Warned
 from antiphon.router.kv_process import ListenerProcess
+from antiphon.router.sight import Level
 from antiphon.workers.card import KvFeed, WorkerCard
 
 log = logging.getLogger("antiphon")
@@ -45,6 +46,13 @@ class TargetState(msgspec.Struct, frozen=True, kw_only=True):
     unreadable: int = 0
 
 
+class ListenerState(msgspec.Struct, frozen=True):
+    """How often the listener's process has ended unasked, and the CPU seconds of all of them."""
+
+    deaths: int
+    cpu_seconds: float
+
+
 class _Target:
     """Mutable. What is known of one rank of one worker. `waits_since`: when the first prompt was sent that no event has answered."""
 
@@ -63,11 +71,19 @@ class KvIndex:
     """A `KvView` for prompts in blocks of every size: chains of different sizes never meet. Targets are called as the router calls them,
     by the worker's name or `name/rank`. To be used from the event loop's thread only; `start` before anything else.
 
-    Events are followed by a process of their own, started with the first worker that publishes any."""
+    Events are followed by a process of their own, started with the first worker that publishes any. `sibling`, asked once before that,
+    gives the snapshot to begin with; it raises nothing."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic, silent_seconds: float = SILENT_SECONDS) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        silent_seconds: float = SILENT_SECONDS,
+        sibling: Callable[[], Awaitable[bytes | None]] | None = None,
+    ) -> None:
         self._clock = clock
         self._silent_seconds = silent_seconds
+        self._sibling = sibling
         self._targets: dict[str, _Target] = {}
         self._by_source: dict[int, _Target] = {}
         self._sources = 0
@@ -78,7 +94,7 @@ class KvIndex:
         self._snapshot: bytes | None = None
         self._dumps: list[asyncio.Future[bytes]] = []
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
-        self.ingest_cpu_seconds = 0.0
+        self._cpu_seconds = 0.0
         self._cpu_before = 0.0
 
     # -- who is followed -----------------------------------------------------------------------------------------
@@ -122,13 +138,11 @@ class KvIndex:
 
     def overlaps(self, hashes: Sequence[int]) -> Mapping[str, Overlap]:
         """Each target's cached blocks of the prompt with these hashes."""
-        found = {}
-        if hashes:
-            for name, target in self._targets.items():
-                overlap = target.blocks.overlap(hashes)
-                if overlap is not None:
-                    found[name] = overlap
-        return found
+        return {name: overlap for overlap, names in self.levels(hashes) for name in names}
+
+    def levels(self, hashes: Sequence[int]) -> Iterable[Level]:
+        """The same by what is held."""
+        return levels(((name, target.blocks) for name, target in self._targets.items()), hashes) if hashes else ()
 
     def is_live(self, target: str) -> bool:
         """Whether its events come, so that what was only predicted need not be believed for long."""
@@ -149,10 +163,9 @@ class KvIndex:
         """Every target, for `/health` and the metrics. Warns of publishers that have been silent for too long."""
         return [self._told(target) for target in self._targets.values()]
 
-    @property
-    def listener_deaths(self) -> int:
-        """How often the listener's process has ended unasked."""
-        return self._process.deaths
+    def listener(self) -> ListenerState:
+        """How the listener's process does."""
+        return ListenerState(self._process.deaths, self._cpu_seconds)
 
     @property
     def listener_pid(self) -> int | None:
@@ -208,13 +221,15 @@ class KvIndex:
             self._process.send(Forget(target.wish.source))
 
     async def _start(self) -> None:
+        if self._sibling is not None:
+            self._snapshot = await self._sibling() or self._snapshot
         try:
             await self._process.start()
         except OSError as error:
             log.warning("the process that follows KV events cannot be started (%s); routing goes by what was sent", error)
 
     def _begun(self) -> None:
-        self._cpu_before = self.ingest_cpu_seconds
+        self._cpu_before = self._cpu_seconds
         if self._snapshot is not None:
             self._process.send(Load(self._snapshot))
             # A later process has newer things to begin with than this.
@@ -239,7 +254,7 @@ class KvIndex:
             if target is not None:
                 self._note(target, report)
         elif isinstance(report, Pulse):
-            self.ingest_cpu_seconds = self._cpu_before + report.cpu_seconds
+            self._cpu_seconds = self._cpu_before + report.cpu_seconds
             self._process.proved_well()
             self.states()
         elif isinstance(report, Warned):

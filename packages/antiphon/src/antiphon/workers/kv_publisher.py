@@ -100,11 +100,15 @@ class KvPublisher:
         """The events of one step leave together, about `MESSAGE_BLOCKS` blocks a message. Never waits."""
         for batch in _batches(events, self._block_tokens):
             payload = encode_batch(batch, block_tokens=self._block_tokens, at=self._clock(), rank=self._where.rank, form=self._form)
-            number = self.next_seq
-            self.next_seq += 1
-            self._ring.append((number, payload))
-            if self._context is not None:
-                self._pub.send_multipart([self._topic, number.to_bytes(8, "big"), payload], zmq.NOBLOCK)
+            self.send(payload)
+
+    def send(self, payload: bytes) -> None:
+        """One message that is encoded already. Never waits."""
+        number = self.next_seq
+        self.next_seq += 1
+        self._ring.append((number, payload))
+        if self._context is not None:
+            self._pub.send_multipart([self._topic, number.to_bytes(8, "big"), payload], zmq.NOBLOCK)
 
     # -- inside ------------------------------------------------------------------------------------------------
 
