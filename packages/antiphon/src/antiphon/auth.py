@@ -12,7 +12,7 @@ from antiphon_turns.errors import AntiphonError, AuthError, Forbidden
 
 OPEN_PATHS = frozenset({"/", "/health", "/api/hello", "/api/event_logging/batch"})
 """Probes of load balancers and start-up checks of clients carry no key, and a client takes its refusal for a bad connection."""
-OPERATOR_PATHS = ("/metrics", "/router/")
+OPERATOR_PATHS = ("/metrics", "/router/", "/antiphon/kv-snapshot")
 """Beginnings of paths that tell of all tenants, or act for them."""
 KEY_HEADERS = (b"x-api-key", b"authorization")
 
