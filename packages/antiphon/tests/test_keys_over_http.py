@@ -83,6 +83,15 @@ def test_prompt_tokens_count(serve_mock):
     assert int(refused.headers["retry-after"]) > 600
 
 
+def test_a_background_response_is_a_turn_of_its_key_until_its_end(serve_mock):
+    server = serve_mock(keys={"bob": {"hash": hash_of(BOB), "max_turns": 1}}, mock_token_delay_ms=20)
+    made = ask(server, RESPONSES, BOB, text="@@REPEAT:2000@@", background=True).json()["id"]
+    for more in ({}, {"background": True}):
+        assert ask(server, RESPONSES, BOB, **more).status_code == 429
+    server.http.post(f"{RESPONSES}/{made}/cancel", headers={"x-api-key": BOB})
+    assert ask(server, RESPONSES, BOB).status_code == 200
+
+
 def test_turns_of_a_key_at_once(serve_mock):
     server = serve_mock(keys=KEYS, mock_token_delay_ms=20)
     long = body(CHAT, text="@@REPEAT:2000@@", stream=True) | {"max_tokens": 5000}
