@@ -190,7 +190,7 @@ def test_a_request_may_name_its_mode_and_its_worker() -> None:
     assert isinstance(unfit, Refused) and unfit.because == "unfit" and "nowhere" in unfit.message
     world.router.set_available("w2", available=False)
     gone = world.ask(wish=RoutingWish(worker="w2"))
-    assert isinstance(gone, Refused) and gone.because == "nobody" and gone.retry_after > 0
+    assert isinstance(gone, Refused) and gone.because == "nobody" and gone.retry_after > 0 and "'w2'" in gone.message
 
 
 def test_grammars_go_to_those_who_keep_to_them() -> None:

@@ -227,6 +227,8 @@ class Router:
         if everybody and not possible:
             what = "keeps to a grammar" if group.grammar else f"has rank {group.rank}"
             return _refused(ask, "unfit", f"no worker {what} as this request needs", 0.0)
+        if group.worker is not None:
+            return _refused(ask, "nobody", f"worker {group.worker!r} takes nothing now; leave the wish out, or come back in a moment", 5.0)
         return _refused(ask, "nobody", "no worker can take this request now; come back in a moment", 5.0)
 
     # -- which of them
