@@ -211,7 +211,10 @@ class Router:
             return self._open
         found = self._eligible.get(group)
         if found is None:
-            found = self._eligible[group] = [target for target in self._open if _fits(target, group)]
+            found = [target for target in self._open if _fits(target, group)]
+            # Wishes are the clients' to invent: of those that nobody fulfils there is no end.
+            if found:
+                self._eligible[group] = found
         return found
 
     def _has_room(self, group: Group, priority: int) -> bool:
