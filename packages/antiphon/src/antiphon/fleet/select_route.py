@@ -24,7 +24,8 @@ from antiphon_turns.errors import AntiphonError, ConfigError, InvalidRequest, No
 
 PREFIX = "/router"
 T = TypeVar("T")
-WorkerId = str | int
+Name = Annotated[str, Meta(max_length=256)]
+WorkerId = Name | int
 """Answers always have text: a number beyond 2^53 would not survive every JSON reader on its way back."""
 # Each rank is one more target to keep and to weigh.
 Ranks = Annotated[int, Meta(ge=1, le=1024)]
@@ -51,9 +52,9 @@ class SelectBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     reservation may wait for room."""
 
     token_ids: list[int]
-    session: str | None = None
-    parent: str | None = None
-    salt: str = ""
+    session: Name | None = None
+    parent: Name | None = None
+    salt: Name = ""
     priority: Signed = 0
     strict_priority: Unsigned = 0
     latency_sensitivity: Seconds = 0.0
@@ -63,7 +64,7 @@ class SelectBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     rank: int | None = None
     exclude: list[WorkerId] = []
     needs_grammar: bool = False
-    reservation_id: str | None = None
+    reservation_id: Name | None = None
     max_wait_seconds: Seconds = 30.0
 
 
