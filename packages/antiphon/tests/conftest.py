@@ -16,6 +16,7 @@ import pytest
 from antiphon.app import build_app
 from antiphon.config import Settings
 from antiphon.model import load_mock_model
+from antiphon.observe.build import build_observers
 from antiphon.pipeline import Pipeline
 from antiphon.responses import Responses
 from antiphon.seals import SealKey, Seals
@@ -57,7 +58,8 @@ def run(settings: Settings) -> Iterator[Running]:
     if settings.store is None:
         settings = msgspec.structs.replace(settings, store=Path(MEMORY))
     responses = Responses(pipeline, store=open_store(settings))
-    app = build_app(pipeline, settings, created=1_700_000_000, responses=responses)
+    observers = build_observers(settings, pipeline)
+    app = build_app(pipeline, settings, created=1_700_000_000, responses=responses, observers=observers)
     # Bigger frames than the application takes, so that its own refusal shows.
     limits = msgspec.structs.replace(limits_of(settings), message_bytes=1 << 25)
     tls = tls_context(settings.tls_certificate, settings.tls_key)
@@ -72,6 +74,7 @@ def run(settings: Settings) -> Iterator[Running]:
         up.set()
         await serve_http(app, listener, grace=1, stop=stop, drain=responses.live.drain, limits=limits, tls=tls)
         await responses.close()
+        observers.close()
         await engine.close()
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(main()))

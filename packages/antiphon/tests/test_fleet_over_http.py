@@ -107,7 +107,8 @@ def test_health_and_metrics_tell_of_the_workers(started: Any) -> None:
     assert 'antiphon_kv_event_source_missing{target="a",worker="a"} 0.0' in metrics
     for line in ('antiphon_worker_state{state="ready",worker="a"} 1.0', 'antiphon_worker_jobs{rank="0",worker="b"} 0.0'):
         assert line in metrics
-    assert "antiphon_routing_decisions_total{reason=" in metrics and "antiphon_router_queue_seconds_count" in metrics
+    assert 'antiphon_routing_decisions_total{client="other",model="antiphon-mock",reason=' in metrics
+    assert "antiphon_router_queue_seconds_count" in metrics
 
 
 def test_where_the_workers_are_is_for_operators(run_server: Any) -> None:

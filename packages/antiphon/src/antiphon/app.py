@@ -25,6 +25,7 @@ from antiphon.fleet.select_route import PREFIX, SelectRoutes
 from antiphon.http import ClientGone, headers_of, read_body, send_response
 from antiphon.kv_snapshot_route import PATH as KV_SNAPSHOT
 from antiphon.kv_snapshot_route import KvSnapshotRoute
+from antiphon.observe.observing import Observers, noting, observing
 from antiphon.openapi import openapi_document
 from antiphon.pipeline import Pipeline
 from antiphon.request_limits import limited
@@ -51,6 +52,7 @@ def build_app(
     created: int,
     responses: Responses | None = None,
     router_api: SelectRoutes | None = None,
+    observers: Observers | None = None,
     keyring: Keyring | None = None,
 ) -> ASGIApp:
     """The ASGI application. `created` is the unix time the model was loaded at. Without `responses` nothing of that surface is kept;
@@ -83,6 +85,7 @@ def build_app(
         Route("/v1/models", catalog.list_models, methods=["GET"]),
         Route("/v1/models/{model_id:path}", catalog.one_model, methods=["GET"]),
         Route("/health", meta.health, methods=["GET"]),
+        Route("/live", meta.live, methods=["GET"]),
         Route(EXPLAIN, explain.explain, methods=["GET"]),
         *([Route("/metrics", explain.metrics, methods=["GET"])] if settings.enable_metrics else []),
         Route("/openapi.json", meta.openapi, methods=["GET"]),
@@ -107,8 +110,9 @@ def build_app(
     app = Starlette(routes=routes, exception_handlers={HTTPException: meta.http_error, Exception: meta.fault})
     # A redirect would answer an agent's POST with an empty body, and few clients send it a second time.
     app.router.redirect_slashes = False
-    keyed = guarded(naming_clients(direct(turns, {RESPONSES: socket}, app)), keyring, refuse=meta.spell)
-    return limited(keyed, header_bytes=settings.max_header_bytes, body_seconds=settings.body_seconds, refuse=meta.spell)
+    keyed = guarded(naming_clients(direct(turns, {RESPONSES: socket}, noting(app))), keyring, refuse=meta.spell)
+    whole = limited(keyed, header_bytes=settings.max_header_bytes, body_seconds=settings.body_seconds, refuse=meta.spell)
+    return observing(whole, observers or Observers())
 
 
 def direct(turns: Mapping[str, ASGIApp], sockets: Mapping[str, ASGIApp], rest: ASGIApp) -> ASGIApp:
@@ -182,6 +186,10 @@ class MetaRoutes:
             events = {one.target: one.state for one in fleet.event_states()}
             body |= {"queued_turns": fleet.queued, "workers": fleet.reports(), "kv_events": events}
         return Response(msgspec.json.encode(body), status_code=200 if ready else 503, headers=JSON)
+
+    async def live(self, request: Request) -> Response:
+        """200 as long as the event loop runs, whatever the workers do: who does not get it should start the process again."""
+        return Response(b'{"status":"alive"}', headers=JSON)
 
     async def openapi(self, request: Request) -> Response:
         """The OpenAPI document."""

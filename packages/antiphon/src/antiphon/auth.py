@@ -10,7 +10,7 @@ from antiphon.http import headers_of, send_response
 from antiphon_protocols import ErrorResponse
 from antiphon_turns.errors import AntiphonError, AuthError, Forbidden
 
-OPEN_PATHS = frozenset({"/", "/health", "/api/hello", "/api/event_logging/batch"})
+OPEN_PATHS = frozenset({"/", "/health", "/live", "/api/hello", "/api/event_logging/batch"})
 """Probes of load balancers and start-up checks of clients carry no key, and a client takes its refusal for a bad connection."""
 OPERATOR_PATHS = ("/metrics", "/router/", "/antiphon/kv-snapshot")
 """Beginnings of paths that tell of all tenants, or act for them."""

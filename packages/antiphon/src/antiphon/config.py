@@ -187,6 +187,24 @@ class Settings(AccessSettings, frozen=True, kw_only=True):
         bool, Meta(description="Let others ask the router where to send what they serve themselves, under /router.", extra=ROUTING)
     ] = False
 
+    access_log: Annotated[
+        Path | None, Meta(description="Append one JSON line a request, without content; - is standard output.", extra=RUNNING)
+    ] = None
+    record: Annotated[
+        Path | None,
+        Meta(description="Folder to keep requests and what became of them in, to be asked again (docs/recording.md).", extra=RUNNING),
+    ] = None
+    record_content: Annotated[
+        Literal["none", "hash", "full"], Meta(description="What --record keeps of what was said: nothing, hashes, or all.", extra=RUNNING)
+    ] = "hash"
+    record_tokens: Annotated[bool, Meta(description="Keep the exact token ids too; needs --record-content full.", extra=RUNNING)] = False
+    record_max_bytes: Annotated[int, Meta(description="Bytes of all recorded files; the oldest go first.", ge=1 << 20, extra=RUNNING)] = (
+        1 << 30
+    )
+    otel_endpoint: Annotated[
+        str | None,
+        Meta(description="Send OpenTelemetry traces there by OTLP over HTTP; needs antiphon[otel] (docs/deploy.md).", extra=RUNNING),
+    ] = None
     trace_tokens: Annotated[Path | None, Meta(description="Append one JSON line of exact token ids a turn.", extra=RUNNING)] = None
 
 

@@ -65,7 +65,10 @@ class EngineSettings(Struct, frozen=True, kw_only=True):
     http_host: Annotated[str, Meta(description="Address to listen on.", extra=HTTP)] = "127.0.0.1"
     http_port: Annotated[int, Meta(description="Port to listen on; 0 takes a free one.", ge=0, le=65535, extra=HTTP)] = 8000
 
-    mock_script: Annotated[Path | None, Meta(description="Rules, one JSON object a line: when, say, finish.", extra=MOCK)] = None
+    mock_script: Annotated[
+        Path | None,
+        Meta(description="Rules, one JSON object a line: when, say, finish; or a recording (--record) to be said again.", extra=MOCK),
+    ] = None
     mock_chunk_tokens: Annotated[int, Meta(description="Tokens that leave the engine together.", ge=1, extra=MOCK)] = 1
     mock_token_delay_ms: Annotated[float, Meta(description="Simulated decoding time of a token.", ge=0, extra=MOCK)] = 0.0
     mock_speed: Annotated[

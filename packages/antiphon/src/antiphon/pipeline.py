@@ -33,6 +33,7 @@ from antiphon.generate import Generation
 from antiphon.metrics.meter import TurnMeter
 from antiphon.metrics.metrics import Ended, Held, Metrics
 from antiphon.model import Model
+from antiphon.observe.observation import TurnFacts, note_turn
 from antiphon.placing import PlacingOptions, job_of
 from antiphon.prompts import Prompt, PromptOptions, Prompts, conversation_key, request_size
 from antiphon.replay.ledger import Ledger
@@ -308,6 +309,7 @@ class Pipeline:
         """What the next prompt of the conversation needs of this turn, and the trace."""
         prompt, request_id = prepared.prompt, generation.job.request_id
         record = decoder.record()
+        note_turn(facts_of(prepared, decoder, ended, generation, meter, model=self.model.name))
         continues = bool(prompt.request.messages) and isinstance(prompt.request.messages[-1], AssistantMessage)
         # The text a client put into the model's mouth comes back joined with what the model said: no retelling of the record.
         if record is not None and prompt.request.prompt is None and not continues:
@@ -346,6 +348,29 @@ class Pipeline:
                 finish=finish_name(ended),
             )
         )
+
+
+def facts_of(
+    prepared: Prepared, decoder: TurnDecoder, ended: StopReason, generation: Generation, meter: TurnMeter, *, model: str
+) -> TurnFacts:
+    """What is told of a turn that ends now."""
+    return TurnFacts(
+        request_id=generation.job.request_id,
+        model=model,
+        request=prepared.prompt.request,
+        stop_reason=meter.stop_reason or ended,
+        usage=decoder.usage(),
+        since=meter.since,
+        begun=meter.begun,
+        ended=time.monotonic(),
+        ttft=meter.ttft,
+        queue_seconds=meter.queue_seconds,
+        calls=tuple(meter.calls),
+        worker=generation.worker,
+        migrations=generation.migrations,
+        prompt_ids=prepared.prompt.ids,
+        output_ids=decoder.output_ids,
+    )
 
 
 def binding_of(model: Model) -> Binding:

@@ -14,6 +14,7 @@ from contextlib import aclosing
 import msgspec
 
 from antiphon.background import BackgroundRuns, Run
+from antiphon.observe.observation import hold_observation
 from antiphon.pipeline import Pipeline, Prepared
 from antiphon.store import ChainLimits, PreviousResponseNotFound, ResponseStore, StoredResponse
 from antiphon_protocols import responses as wire
@@ -116,6 +117,7 @@ class Responses:
         run = Run(turn.response_id, turn.tenant, projector)
         self.keep(turn, run.body(), ())
         task, held = self.runs.start(run, work()), room.pop_all()
+        held.callback(hold_observation())
         task.add_done_callback(lambda task: held.close())
         return run
 

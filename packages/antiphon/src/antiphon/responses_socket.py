@@ -18,6 +18,7 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from antiphon.http import Heartbeat, headers_of, printable, send_response
+from antiphon.observe.observation import note_answer, observed_frame
 from antiphon.responses import Items, Responses, ResponsesTurn
 from antiphon.tenant import tenant_of
 from antiphon.turn_route import FAULT
@@ -113,13 +114,13 @@ class Connection:
 
     async def _work(self) -> None:
         while True:
-            frame = await self._waiting.get()
+            frame, tag = await self._waiting.get(), self._responses.pipeline.new_tag()
             self._waiting_bytes -= len(frame)
-            await self._answer(frame)
+            with observed_frame(frame, f"req_{tag}"):
+                await self._answer(frame, tag)
 
-    async def _answer(self, frame: bytes) -> None:
+    async def _answer(self, frame: bytes, tag: str) -> None:
         """Answers one frame. An error before the first event is a frame of its own, a later one the end of the response."""
-        tag = self._responses.pipeline.new_tag()
         try:
             with self._responses.live.turn(), self._responses.pipeline.admission.turns():
                 turn = await self._open(frame, tag)
@@ -137,6 +138,7 @@ class Connection:
 
     async def _refuse(self, error: AntiphonError, tag: str) -> None:
         log.warning("responses socket req_%s: %s", tag, printable(error.message))
+        note_answer(wire.error_response(error, "").status, ())
         await self._write(wire.socket_error(error))
 
     async def _open(self, frame: bytes, tag: str) -> ResponsesTurn:

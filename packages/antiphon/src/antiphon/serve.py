@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from importlib.resources import files as package_files
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import uvicorn
@@ -19,6 +20,7 @@ from rich.logging import RichHandler
 from starlette.types import ASGIApp
 
 from antiphon.access.keyring import keyring_of
+from antiphon.activation import inherited_listener
 from antiphon.app import build_app
 from antiphon.banner import show_banner
 from antiphon.catalog import chosen_profile
@@ -35,10 +37,13 @@ from antiphon.fleet.build import build_fleet, build_router_api, has_remote_worke
 from antiphon.fleet.fleet import Fleet
 from antiphon.http_protocol import DEFAULT_LIMITS, ConnectionLimits, limited_http, limited_websocket
 from antiphon.model import Model, ModelChoice, load_mock_model, load_model
+from antiphon.observe.build import build_observers
 from antiphon.pipeline import Pipeline, PipelineOptions
 from antiphon.placing import PlacingOptions, scope_of
 from antiphon.processes import Processes, reserve, sharing
 from antiphon.prompts import PromptOptions
+from antiphon.recording.recorded import is_recording
+from antiphon.recording.replays import rules_of as recorded_rules
 from antiphon.reload import Reloader
 from antiphon.request_limits import ContentLimits
 from antiphon.responses import Responses
@@ -126,8 +131,9 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 def bind(settings: EngineSettings) -> socket.socket:
-    """Takes the port before anything slow starts. Raises ConfigError when it is taken."""
-    return listen(settings.http_host, settings.http_port, "--http-host or --http-port")
+    """Takes the port before anything slow starts, where the service manager does not hold one for us. Raises ConfigError when it is
+    taken."""
+    return inherited_listener(os.environ, os.getpid()) or listen(settings.http_host, settings.http_port, "--http-host or --http-port")
 
 
 def listen(host: str, port: int, flags: str) -> socket.socket:
@@ -178,7 +184,9 @@ class Server:
             pipeline = Pipeline(model, engine, options=options_of(settings), trace=trace, random_bytes=os.urandom, seals=seals)
             responses = Responses(pipeline, store=open_store(settings))
             router_api = build_router_api(settings, new_id=pipeline.new_tag)
-            app = build_app(pipeline, settings, created=int(time.time()), responses=responses, router_api=router_api, keyring=keyring)
+            observers = build_observers(settings, pipeline)
+            about: dict[str, Any] = {"responses": responses, "router_api": router_api, "keyring": keyring, "observers": observers}
+            app = build_app(pipeline, settings, created=int(time.time()), **about)
             host, port = self._listener.getsockname()[:2]
             stop = asyncio.Event()
             reloader = Reloader(settings, self._file, keyring=keyring, tls=tls, use_rules=pipeline.use_rules)
@@ -197,6 +205,7 @@ class Server:
                 finally:
                     await responses.close(grace=left)
                     await pipeline.close()
+                    observers.close()
                     if router_api is not None:
                         await router_api.close()
         finally:
@@ -393,7 +402,8 @@ def build_model(settings: EngineSettings, choice: ModelChoice) -> Model:
 
 def build_mock(settings: EngineSettings, model: Model, *, kv_events: bool = False) -> MockEngine:
     """The scripted engine."""
-    rules = load_script(settings.mock_script) if settings.mock_script else ()
+    script = settings.mock_script
+    rules = () if script is None else recorded_rules(script) if is_recording(script) else load_script(script)
     options = MockOptions(
         chunk_tokens=settings.mock_chunk_tokens,
         token_delay_ms=settings.mock_token_delay_ms,
