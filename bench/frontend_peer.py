@@ -9,6 +9,8 @@ and engines that answer at once; what counts is the median of the rounds' ratios
 
 import argparse
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -149,11 +151,16 @@ def paced(load: Path, rounds: int) -> list[tuple[object, ...]]:
 def profile(load: Path) -> str:
     """Which files the frontend's CPU goes to, full and paced, in per cent of the samples."""
     columns: list[Counter[str]] = []
-    for flags, streams, requests, tokens in (((), 64, 512, OUTPUT_TOKENS), (("--mock-token-delay-ms", str(PACE_MS)), 64, 64, PACED_TOKENS)):
+    for flags, streams, requests, tokens in (
+        ((), 64, 1024, OUTPUT_TOKENS),
+        (("--mock-token-delay-ms", str(PACE_MS)), 64, 128, PACED_TOKENS),
+    ):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "samples"
             environment = {"PYTHONPATH": str(HERE / "sampler"), "BENCH_SAMPLES": str(path)}
             with FrontAndWorker(model_flags(), worker=flags, environment=environment) as running:
+                run_once(load, our_server(running), "anthropic", streams=streams, requests=streams, tokens=16)
+                os.kill(running.front.pid, signal.SIGUSR2)
                 run_once(load, our_server(running), "anthropic", streams=streams, requests=requests, tokens=tokens)
             columns.append(_by_file(path.read_text("utf-8")))
     sums = [sum(column.values()) or 1 for column in columns]
@@ -167,9 +174,7 @@ def _by_file(samples: str) -> Counter[str]:
     for line in samples.splitlines():
         count, file, _ = line.split("\t")
         path = Path(file)
-        # Start-up is not what is asked about.
-        if "importlib" not in file and "<frozen" not in file:
-            found["/".join(path.parts[-2:])] += int(count)
+        found["/".join(path.parts[-2:])] += int(count)
     return found
 
 

@@ -47,8 +47,11 @@ AGENTS = SessionClass(
     pause_seconds=LogNormal(median=1.0, sigma=0.8, low=0.05, high=20),
     children=Children(probability=0.03, count=3, share="history", turns=3),
 )
-AGENT_CACHE = 200_000
-AGENT_RATE = 1.1
+AGENT_CACHE = 240_000
+# No more at once than the cache has room for, or engines put sequences back and compute them again.
+AGENT_SEQUENCES = 5
+AGENT_RATE = 1.3
+AGENT_SESSIONS = 100
 # A turn of an agent that somebody waits for, behind which it has read a file; and work that nobody waits for.
 URGENT = SessionClass(
     priority=100,
@@ -94,7 +97,12 @@ def routing(sessions: int) -> tuple[list[FleetFigures], list[Verdict], list[Flee
     outcomes = []
     for mode in modes:
         setup = FleetSetup(
-            workers=WORKERS, engine="batch", block_tokens=16, cache_tokens=AGENT_CACHE, router=RouterOptions(mode=mode, queue_limit=1 << 30)
+            workers=WORKERS,
+            engine="batch",
+            block_tokens=16,
+            cache_tokens=AGENT_CACHE,
+            sequences=AGENT_SEQUENCES,
+            router=RouterOptions(mode=mode, queue_limit=1 << 30),
         )
         outcomes.append(fleet_of(setup).run(trees))
     found = [fleet_figures(mode, outcome) for mode, outcome in zip(modes, outcomes, strict=True)]
@@ -203,7 +211,7 @@ def placement_table(found: Sequence[FleetFigures]) -> str:
 
 
 def _routing(*, quick: bool) -> tuple[list[Verdict], list[Chart]]:
-    figures, held, outcomes = routing(16 if quick else 110)
+    figures, held, outcomes = routing(16 if quick else AGENT_SESSIONS)
     _say(f"\nBy cache and in turn, {WORKERS} workers, times p50 / p90 / p99\n\n{placement_table(figures)}")
     pairs = zip(figures, outcomes, strict=True)
     lines = {one.label: ecdf([1000 * at for at in outcome.classes["agent"].ttft]) for one, outcome in pairs}

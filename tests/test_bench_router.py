@@ -62,5 +62,5 @@ def test_ratios_are_medians_of_the_rounds() -> None:
 
 
 def test_samples_are_counted_by_file() -> None:
-    samples = "5\t/x/antiphon/decode.py\tpush\n2\t/x/antiphon/decode.py\tfeed\n9\t<frozen importlib._bootstrap>\tload\n"
+    samples = "5\t/x/antiphon/decode.py\tpush\n2\t/x/antiphon/decode.py\tfeed\n"
     assert _by_file(samples) == {"antiphon/decode.py": 7}

@@ -1,5 +1,5 @@
-"""Put on PYTHONPATH by a benchmark: samples the main thread of the process by its own CPU time, and writes at its end how often which
-function of which file was running. A function's figure holds what it calls in C."""
+"""Put on PYTHONPATH by a benchmark: from SIGUSR2 on it samples the main thread of the process by its own CPU time, and writes at its end
+how often which function of which file was running. A function's figure holds what it calls in C."""
 
 import atexit
 import os
@@ -17,6 +17,10 @@ def _sample(number: int, frame: FrameType | None) -> None:
         _counts[frame.f_code.co_filename, frame.f_code.co_name] += 1
 
 
+def _begin(number: int, frame: FrameType | None) -> None:
+    signal.setitimer(signal.ITIMER_PROF, SECONDS, SECONDS)
+
+
 def _write(path: str) -> None:
     signal.setitimer(signal.ITIMER_PROF, 0)
     lines = (f"{count}\t{file}\t{function}" for (file, function), count in _counts.most_common())
@@ -25,5 +29,5 @@ def _write(path: str) -> None:
 
 if wanted := os.environ.get("BENCH_SAMPLES"):
     signal.signal(signal.SIGPROF, _sample)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS, SECONDS)
+    signal.signal(signal.SIGUSR2, _begin)
     atexit.register(_write, wanted)

@@ -63,6 +63,7 @@ class Processes:
     def run(self) -> int:
         """Until all have ended; the first exit status that is not 0, else 0."""
         before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._pass_on)
         try:
             for number in range(self._count):
                 self._start(number)
@@ -86,6 +87,8 @@ class Processes:
         try:
             for signum in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(signum, signal.SIG_DFL)
+            # Until the process listens to it: a wish to reload must not end what has not loaded yet.
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
             _end_with(parent)
             status = self._work(number)
         except ConfigError as error:
@@ -111,6 +114,10 @@ class Processes:
 
     def _on_signal(self, signum: int, frame: FrameType | None) -> None:
         self._stop(signum)
+
+    def _pass_on(self, signum: int, frame: FrameType | None) -> None:
+        for pid in self._numbers:
+            os.kill(pid, signum)
 
     def _stop(self, signum: int) -> None:
         self._stopping = True

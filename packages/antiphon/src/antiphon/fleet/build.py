@@ -54,7 +54,12 @@ def build_fleet(settings: Settings, model: Model, *, local: Engine | None = None
     )
     router = Router(router_options(settings), clock=clock.now, random=Random(), view=index)
     return Fleet(
-        source, router=router, options=fleet_options(settings), clock=clock, vocab_size=model.tokenizer.vocab_size, metrics=FleetMetrics()
+        source,
+        router=router,
+        options=fleet_options(settings),
+        clock=clock,
+        vocab_size=model.tokenizer.vocab_size,
+        metrics=FleetMetrics(model.name),
     )
 
 
