@@ -65,6 +65,7 @@ def test_refusals_probes_and_unknown_paths_have_lines(serve_mock: Any, log: Path
     lines = lines_of(log, 4)
     assert [line["status"] for line in lines] == [200, 401, 404, 400]
     assert all(line["request_id"] for line in lines[1:])
+    assert [line["key"] is None for line in lines] == [True, True, False, False]
     assert [line["surface"] for line in lines] == [None, "messages", None, "messages"]
     assert lines[3]["stop_reason"] is None
 

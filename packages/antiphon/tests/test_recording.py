@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from typer.testing import CliRunner
+from websockets.sync.client import connect
 
 from antiphon.cli import app
 from antiphon.engines.default_model import default_model_path
@@ -139,6 +140,47 @@ def test_whole_bodies_keep_their_spelling_on_one_line() -> None:
     assert Redaction("full", b"k" * 32).body(b"{") == NO_BODY
     deep = b"[" * 100_000 + b"]" * 100_000
     assert Redaction("hash", b"k" * 32).body(deep) == NO_BODY
+
+
+BROKEN = [
+    b"",
+    b"{",
+    b"3",
+    b'{"a":"\xff"}',
+    b'{"a":"\\ud800"}',
+    b'{"a":1e999}',
+    b'{"messages":3}',
+    b'{"messages":[3]}',
+    b'{"messages":[{"role":"system","content":{}}],"tools":[3]}',
+    b'{"a":' * 5000 + b"1" + b"}" * 5000,
+    b'{"messages":' + b"[" * 5000 + b"]" * 5000 + b"}",
+]
+
+
+@pytest.mark.parametrize("content", ["none", "hash", "full"])
+@pytest.mark.parametrize("body", BROKEN, ids=lambda body: repr(body[:16]))
+def test_whatever_a_client_sends_the_line_can_be_read(body: bytes, content: Any) -> None:
+    redaction = Redaction(content, b"k" * 32)
+    name, share = redaction.head(body, "chat")
+    line = msgspec.json.encode(msgspec.structs.replace(request("a", 1.0), body=redaction.body(body), head=name, head_share=share))
+    assert b"\n" not in line
+    read = msgspec.json.decode(line, type=RecordedRequest)
+    assert not bytes(read.body) or msgspec.json.decode(read.body) is not None
+
+
+def test_frames_and_background_responses_are_kept_too(run_server: Any, settings: Any, folder: Path) -> None:
+    with run_server(settings(record=folder, record_content="full")) as server:
+        begun = server.http.post("/v1/responses", json={"model": "antiphon-mock", "input": "one", "background": True}).json()
+        while server.http.get(f"/v1/responses/{begun['id']}").json()["status"] in ("queued", "in_progress"):
+            pass
+        with connect(server.url.replace("http", "ws") + "/v1/responses") as socket:
+            socket.send(json.dumps({"type": "response.create", "model": "antiphon-mock", "input": "two"}))
+            while json.loads(socket.recv())["type"] != "response.completed":
+                pass
+    one, two = read_recording(folder)
+    assert [json.loads(bytes(kept.body))["input"] for kept in (one, two)] == ["one", "two"]
+    assert [kept.turns[0].said for kept in (one, two)] == [kept.turns[0].said for kept in (one, one)]
+    assert one.turns[0].output_tokens > 0 and one.duration >= one.turns[0].seconds > 0
 
 
 def test_token_ids_are_content(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -187,6 +188,9 @@ class Server:
             observers = build_observers(settings, pipeline)
             about: dict[str, Any] = {"responses": responses, "router_api": router_api, "keyring": keyring, "observers": observers}
             app = build_app(pipeline, settings, created=int(time.time()), **about)
+            # What is there now stays, and no collection while streams run need look through it.
+            gc.collect()
+            gc.freeze()
             host, port = self._listener.getsockname()[:2]
             stop = asyncio.Event()
             reloader = Reloader(settings, self._file, keyring=keyring, tls=tls, use_rules=pipeline.use_rules)

@@ -1,4 +1,4 @@
-"""`--access-log`: one JSON line a request. Never a key, a header's value, a query or a word of what was said."""
+"""`--access-log`: one JSON line a request. Never a key (but its name), a header's value, a query or a word of what was said."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +26,7 @@ class AccessLine(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     duration: float
     client: str
+    key: str | None = None
     surface: str | None = None
     model: str | None = None
     session: str | None = None
@@ -54,6 +55,7 @@ def access_line(observation: Observation) -> AccessLine:
         status=observation.status,
         duration=round(observation.ended - observation.since, 6),
         client=observation.client,
+        key=observation.key,
         surface=observation.surface,
     )
     if not observation.turns:

@@ -7,6 +7,7 @@ from contextvars import ContextVar
 
 import msgspec
 
+from antiphon.access.account import current as current_account
 from antiphon_turns import StopReason, TurnRequest, Usage
 
 CLIENT_GONE = 499
@@ -47,7 +48,8 @@ class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 class Observation:
     """Mutable. Open while somebody holds it; whoever releases it last makes it known. `at` is Unix time, `since` and `ended` monotonic, in
-    seconds. `pieces` of the body stay empty unless bodies are wanted. `surface` is None where no turn is asked for."""
+    seconds. `pieces` of the body stay empty unless bodies are wanted. `surface` is None where no turn is asked for; `key` is the
+    name of the API key, None where none was needed or it was wrong."""
 
     def __init__(
         self, method: str, path: str, headers: Mapping[str, str], *, client: str, done: Callable[["Observation"], None], body: bytes = b""
@@ -63,6 +65,7 @@ class Observation:
         self.tracestate = headers.get("tracestate", "")
         self.pieces = [body] if body else []
         self.request_id: str | None = None
+        self.key: str | None = None
         self.status: int = CLIENT_GONE
         self.turns: list[TurnFacts] = []
         self._done = done
@@ -93,6 +96,8 @@ class Observation:
     def answered(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
         """An answer begins to leave."""
         self.status = status
+        account = current_account.get()
+        self.key = account.name if account is not None else None
         for name, value in headers:
             if name in _ID_HEADERS:
                 self.request_id = value

@@ -55,26 +55,26 @@ class Redaction:
         if self.content == "none":
             return NO_BODY
         try:
+            value = msgspec.json.decode(body)
             if self.content == "full" and not _may_hold_secrets(body):
                 return msgspec.Raw(msgspec.json.format(body, indent=-1))
-            value = msgspec.json.decode(body)
             if isinstance(value, dict):
                 value = {**value, "tools": [_without_secrets(tool) for tool in value["tools"]]} if _has_tools(value) else value
             if self.content == "hash":
                 value = self._hashed(value, "", 0)
             return msgspec.Raw(msgspec.json.encode(value))
-        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, RecursionError, UnicodeError):
             return NO_BODY
 
     def head(self, body: bytes, surface: str) -> tuple[str, float]:
         """The name of a body's system prompt and tools, and their share of its bytes; "" and 0 where it has none."""
         try:
             parts = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+            pieces = [bytes(parts[name]) for name in HEADS.get(surface, ()) if name in parts]
+            if surface == "chat" and "messages" in parts:
+                pieces += _system_messages(bytes(parts["messages"]))
+        except (msgspec.MsgspecError, RecursionError, UnicodeError):
             return "", 0.0
-        pieces = [bytes(parts[name]) for name in HEADS.get(surface, ()) if name in parts]
-        if surface == "chat" and "messages" in parts:
-            pieces += _system_messages(bytes(parts["messages"]))
         size = sum(map(len, pieces))
         return (self.hash(b"\0".join(pieces)), round(size / len(body), 4)) if size else ("", 0.0)
 
@@ -113,10 +113,7 @@ def _without_secrets(tool: Any) -> Any:
 def _system_messages(messages: bytes) -> list[bytes]:
     found = []
     for message in msgspec.json.decode(messages, type=list[msgspec.Raw]):
-        try:
-            role = msgspec.json.decode(message, type=dict[str, Any]).get("role")
-        except msgspec.MsgspecError:
-            break
+        role = msgspec.json.decode(message, type=dict[str, Any]).get("role")
         if role not in ("system", "developer"):
             break
         found.append(bytes(message))

@@ -49,12 +49,12 @@ class Router:
         self._open: list[Target] = []
         self._room: set[str] = set()
         self._eligible: dict[Group, list[Target]] = {}
-        self._orders = LoadOrders(options.weights.prefill_scale)
         self._turns: OrderedDict[str, Target] = OrderedDict()
         self._homes: dict[int, str | None] = {}
         self._running: dict[str, Running] = {}
         self._waiting = WaitingAsks(options.queue_limit, strict_seconds=options.strict_seconds)
         self._sights = Sights(view, clock=clock, live_seconds=options.live_seconds, predicted_seconds=options.predicted_seconds)
+        self._orders = LoadOrders(options.weights.prefill_scale, bits=self._sights.bits)
         self._choices = 0
 
     # -- workers
