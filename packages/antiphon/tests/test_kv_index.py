@@ -242,7 +242,7 @@ def test_117_numbers_beyond_2_to_the_53_are_kept_exactly() -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_the_whole_group_leaves_the_listener_to_its_frontend(number: signal.Signals) -> None:
     async def run() -> None:
         worker = Worker()
