@@ -94,6 +94,8 @@ docs: ## write the generated pages of docs/
 	@$(BIN)/python scripts/field_table.py
 	@$(BIN)/python scripts/support_table.py
 	@$(BIN)/python scripts/explain_table.py
+	@$(BIN)/python scripts/metrics_table.py
+	@$(BIN)/python scripts/config_table.py
 
 golden: ## write the golden prompts of every family anew (packages/antiphon/tests/golden_prompts); the diff is for review
 	@scripts/install.sh all

@@ -36,6 +36,8 @@ DEV = (
     "tiktoken",
     "schemathesis",
     "packaging",
+    "opentelemetry-sdk",
+    "opentelemetry-exporter-otlp-proto-http",
 )
 HEAD = "# {what}\n# Written by scripts/lock.py (`make lock`); do not edit.\n"
 

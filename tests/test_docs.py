@@ -11,6 +11,8 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
+from antiphon.access.key import KeyEntry
+from antiphon.config import Settings, WorkerSettings
 from antiphon.explain.advice import ADVICE
 from antiphon.explain.causes import SENTENCES, Code
 from antiphon.explain.composition import PARTS
@@ -62,6 +64,14 @@ def test_the_page_of_causes_is_current_and_complete() -> None:
     assert all(f"| `{code}` | {sentence} | {ADVICE[code]} |" in page.page() for code, sentence in SENTENCES.items())
 
 
+def test_the_page_of_settings_is_current_and_complete() -> None:
+    page = script("config_table")
+    assert page.PAGE.read_text("utf-8") == page.page(), "`make docs` writes it"
+    names = {*Settings.__struct_fields__, *WorkerSettings.__struct_fields__}
+    assert [name for name in sorted(names) if f"| `{name}` |" not in page.page()] == []
+    assert [field.name for field in msgspec.structs.fields(KeyEntry) if f"| `{field.name}` |" not in page.page()] == []
+
+
 def test_every_surface_is_in_the_table() -> None:
     packages = {path.parent.name for path in (ROOT / "packages/protocols/src/antiphon_protocols").glob("*/wire.py")}
     assert packages == set(SURFACES)
@@ -101,3 +111,39 @@ def test_the_page_of_hints_names_every_field_and_header() -> None:
     assert [name for name in sorted(fields | headers) if f"`{name}" not in page and f'"{name}"' not in page] == []
     assert all(f"`{mode}`" in page for mode in get_args(RouterMode))
     assert all(f"`{outcome}`" in page for outcome in get_args(Outcome))
+
+
+def test_the_page_of_metrics_is_current_and_complete() -> None:
+    metrics = script("metrics_table")
+    assert metrics.PAGE.read_text("utf-8") == metrics.page(), "`make docs` writes it"
+    folder = ROOT / "packages/antiphon/src/antiphon/metrics"
+    code = "".join(path.read_text("utf-8") for path in folder.glob("*.py"))
+    made = set(re.findall(r'"(antiphon_[a-z_]+)"', code)) | {
+        f"antiphon_{name}" for name in re.findall(r'(?:counter|histogram)\(\s*"([a-z_]+)"', code)
+    }
+    told = {name.removesuffix("_seconds") for name in metrics.names()}
+    unseen = {name for name in made if not any(one.startswith(name.removesuffix("_seconds")) for one in told)}
+    assert len(made) > 25 and unseen == set(), "the script must make each of them happen"
+
+
+def test_metrics_are_split_by_model_surface_and_client() -> None:
+    metrics = script("metrics_table")
+    split = {metric.name for metric in metrics.shown() if {"model", "surface", "client"} <= set(metrics.labels_of(metric))}
+    wanted = """time_to_first_token_seconds inter_token_seconds queue_seconds call_lead_seconds prompt_tokens output_tokens cache_hit_tokens
+        exact_turns anomalies routing_decisions migrations requests"""
+    assert {f"antiphon_{name}" for name in wanted.split()} - split == set()
+
+
+def test_every_expression_of_the_dashboard_names_what_there_is() -> None:
+    dashboard = json.loads((ROOT / "deploy/grafana/antiphon.json").read_text("utf-8"))
+    panels = [panel for panel in dashboard["panels"] if panel["type"] != "row"]
+    expressions = [target["expr"] for panel in panels for target in panel["targets"]]
+    expressions += [variable["definition"] for variable in dashboard["templating"]["list"] if variable["type"] == "query"]
+    metrics = script("metrics_table")
+    expressions += metrics.QUESTIONS.values()
+    used = {name for expression in expressions for name in re.findall(r"antiphon_[a-z_]+", expression)}
+    assert len(panels) > 15 and used - metrics.names() == set()
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+    labels = {label for metric in metrics.shown() for label in metrics.labels_of(metric)}
+    shown = {label for panel in panels for target in panel["targets"] for label in re.findall(r"{{(\w+)}}", target["legendFormat"])}
+    assert shown - labels == set()

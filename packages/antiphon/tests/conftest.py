@@ -16,12 +16,14 @@ import pytest
 from antiphon.app import build_app
 from antiphon.config import Settings
 from antiphon.model import load_mock_model
+from antiphon.observe.build import build_observers
 from antiphon.pipeline import Pipeline
 from antiphon.responses import Responses
 from antiphon.seals import SealKey, Seals
-from antiphon.serve import bind, build, options_of, serve_http
+from antiphon.serve import bind, build, limits_of, new_loop, options_of, serve_http, url_of
 from antiphon.state import open_store
 from antiphon.store_sqlite import MEMORY
+from antiphon.tls import tls_context
 from antiphon.trace import TokenTrace
 
 sys.path.insert(0, str(Path(__file__).parent))  # makes report_harness importable by name
@@ -35,7 +37,7 @@ class Running:
         self.stop = stop
         self.pipeline = pipeline
         self.trace_path = trace_path
-        self.http = httpx.Client(base_url=url, timeout=60)
+        self.http = httpx.Client(base_url=url, timeout=60, verify=url.startswith("http:"))
 
     def traced(self) -> list[dict]:
         """The token trace so far."""
@@ -56,8 +58,12 @@ def run(settings: Settings) -> Iterator[Running]:
     if settings.store is None:
         settings = msgspec.structs.replace(settings, store=Path(MEMORY))
     responses = Responses(pipeline, store=open_store(settings))
-    app = build_app(pipeline, settings, created=1_700_000_000, responses=responses)
-    loop = asyncio.new_event_loop()
+    observers = build_observers(settings, pipeline)
+    app = build_app(pipeline, settings, created=1_700_000_000, responses=responses, observers=observers)
+    # Bigger frames than the application takes, so that its own refusal shows.
+    limits = msgspec.structs.replace(limits_of(settings), message_bytes=1 << 25)
+    tls = tls_context(settings.tls_certificate, settings.tls_key)
+    loop = new_loop()
     up = threading.Event()
     holder: dict = {}
 
@@ -66,14 +72,16 @@ def run(settings: Settings) -> Iterator[Running]:
         stop = asyncio.Event()
         holder["stop"] = lambda: loop.call_soon_threadsafe(stop.set)
         up.set()
-        await serve_http(app, listener, grace=1, stop=stop, drain=responses.live.drain)
+        await serve_http(app, listener, grace=1, stop=stop, drain=responses.live.drain, limits=limits, tls=tls)
         await responses.close()
+        observers.close()
         await engine.close()
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(main()))
     thread.start()
     assert up.wait(20)
-    running = Running(f"http://127.0.0.1:{listener.getsockname()[1]}", pipeline, settings.trace_tokens, holder["stop"])
+    url = url_of("127.0.0.1", listener.getsockname()[1], scheme="https" if tls is not None else "http")
+    running = Running(url, pipeline, settings.trace_tokens, holder["stop"])
     try:
         yield running
     finally:

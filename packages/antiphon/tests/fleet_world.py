@@ -153,7 +153,7 @@ class World:
         self.addresses = {name: WorkerAddress(name=name, url=name) for name in self.names}
         self.connector = Connector(self.workers)
         self.directory = Directory(self.addresses.values())
-        self.metrics = FleetMetrics()
+        self.metrics = FleetMetrics("m")
         self.router = Router(router or RouterOptions(), clock=self.clock.now, random=Random(3))
         self.fleet = Fleet(
             WorkerSource(self.directory, self.connector, accept, follower),

@@ -24,7 +24,7 @@ def cli(monkeypatch, tmp_path, capsys):
 
     def run(*arguments, env=None, file=None):
         ran = []
-        monkeypatch.setattr("antiphon.serve.run_server", lambda settings: ran.append(settings) or 0)
+        monkeypatch.setattr("antiphon.serve.run_server", lambda settings, file: ran.append(settings) or 0)
         for name, value in (env or {}).items():
             monkeypatch.setitem(os.environ, name, value)
         if file is not None:

@@ -110,6 +110,6 @@ def test_a_client_that_leaves_during_prefill_frees_the_engine(server, path):
 def test_a_workers_card_tells_the_blocks_of_all_slots():
     settings = WorkerSettings(context_length=2048, slots=3, block_size=32)
     model, engine = build_engine(settings, choice_of(settings))
-    card = card_of(settings, model, engine, stream_address=":1")
+    card = card_of(settings, model, engine, stream_address=":1", feeds=())
     assert (card.kind, card.context_length, card.block_tokens, card.cache_blocks) == ("embedded", 2048, 32, 3 * 64)
     assert card.constrains and card.reports_logprobs

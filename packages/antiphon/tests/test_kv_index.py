@@ -242,6 +242,24 @@ def test_117_numbers_beyond_2_to_the_53_are_kept_exactly() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_the_whole_group_leaves_the_listener_to_its_frontend(number: signal.Signals) -> None:
+    async def run() -> None:
+        worker = Worker()
+        worker.fill(ids(40))
+        async with index_of() as index:
+            index.follow("w", card_of(worker.publisher.feed()))
+            await in_step(index, worker)
+            assert index.listener_pid is not None
+            os.kill(index.listener_pid, number)
+            worker.fill(ids(80))
+            await in_step(index, worker)
+            assert index.listener().deaths == 0
+        worker.close()
+
+    asyncio.run(run())
+
+
 def test_a_dead_listener_is_replaced_and_the_index_rebuilt(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
         worker = Worker()

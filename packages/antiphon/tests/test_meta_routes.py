@@ -38,6 +38,7 @@ def test_health_follows_the_engine(server):
     assert server.http.get("/health").status_code == 200
     server.pipeline.engine._ready = False
     assert server.http.get("/health").status_code == 503
+    assert server.http.get("/live").status_code == 200
     answer = server.http.post("/v1/messages", json={"model": MODEL, "max_tokens": 4, "messages": [{"role": "user", "content": "x"}]})
     assert answer.status_code == 503
     assert int(answer.headers["retry-after"]) >= 1

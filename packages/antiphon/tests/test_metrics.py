@@ -91,7 +91,8 @@ def test_lost_replay_is_counted_by_cause(server):
     found = samples(server)
     assert (value(found, "followed_turns_total"), value(found, "exact_turns_total")) == (1, 0)
     assert value(found, "replay_lost_tokens_total") > 0
-    assert found["antiphon_cache_miss_causes_total"] == [({"model": "antiphon-mock", "cause": "system_edited"}, 1)]
+    who = {"model": "antiphon-mock", "surface": "messages", "client": "claude-code"}
+    assert found["antiphon_cache_miss_causes_total"] == [({**who, "cause": "system_edited"}, 1)]
 
 
 def test_anomalies_are_counted_by_kind(server):
@@ -153,7 +154,7 @@ def test_labels_hold_nothing_of_a_request(server):
     text = server.http.get("/metrics").text
     assert "secret-session" not in text and "confidential" not in text and "req_" not in text
     names = {name for has in samples(server).values() for labels, _ in has for name in labels}
-    assert names <= {"model", "surface", "client", "stop_reason", "cause", "kind", "what", "le"}
+    assert names <= {"model", "surface", "client", "stop_reason", "cause", "kind", "what", "status", "le"}
 
 
 def test_it_can_be_switched_off_and_needs_the_key(serve_mock):

@@ -41,6 +41,7 @@ OPERATIONS = [
     ("GET", "/antiphon/explain"),
     ("GET", "/api/hello"),
     ("GET", "/health"),
+    ("GET", "/live"),
     ("GET", "/metrics"),
     ("GET", "/openapi.json"),
     ("GET", "/v1/models"),

@@ -128,6 +128,7 @@ def test_the_engine_decides_health():
     async def scene():
         async with worker(mock_fault="crash-after=1") as stage, client(stage) as http:
             assert (await http.post(GENERATE, json=body(stage, "@@REPEAT:9@@"))).status_code == 502
+            assert (await http.get("/live")).status_code == 200
             found = await http.get("/health")
             assert (found.status_code, found.json()["status"]) == (503, "no engine")
             assert (await http.post(GENERATE, json=body(stage, "x"))).status_code == 503

@@ -12,6 +12,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from antiphon.access.account import current
+from antiphon.access.keyring import Keyring, keyring_of
 from antiphon.auth import guarded
 from antiphon.catalog import CatalogRoutes, build_catalog
 from antiphon.client_family import naming_clients
@@ -23,8 +25,10 @@ from antiphon.fleet.select_route import PREFIX, SelectRoutes
 from antiphon.http import ClientGone, headers_of, read_body, send_response
 from antiphon.kv_snapshot_route import PATH as KV_SNAPSHOT
 from antiphon.kv_snapshot_route import KvSnapshotRoute
+from antiphon.observe.observing import Observers, noting, observing
 from antiphon.openapi import openapi_document
 from antiphon.pipeline import Pipeline
+from antiphon.request_limits import limited
 from antiphon.responses import Responses
 from antiphon.responses_route import PATH as RESPONSES
 from antiphon.responses_route import ResponsesRoutes
@@ -48,8 +52,12 @@ def build_app(
     created: int,
     responses: Responses | None = None,
     router_api: SelectRoutes | None = None,
+    observers: Observers | None = None,
+    keyring: Keyring | None = None,
 ) -> ASGIApp:
-    """The ASGI application. `created` is the unix time the model was loaded at. Without `responses` nothing of that surface is kept."""
+    """The ASGI application. `created` is the unix time the model was loaded at. Without `responses` nothing of that surface is kept;
+    without `keyring` the keys are those of the settings."""
+    keyring = keyring or keyring_of(settings)
     chat = chat_surface(
         tool_dispatch=settings.enable_streaming_tool_dispatch,
         reasoning_dispatch=settings.enable_streaming_reasoning_dispatch,
@@ -61,11 +69,11 @@ def build_app(
     if settings.reported_context_length is not None:
         anthropic = scaled(anthropic, scale)
     limits: dict[str, Any] = {"body_limit": settings.max_body_bytes, "keepalive_seconds": settings.keepalive_seconds}
-    meta = MetaRoutes(pipeline, anthropic, chat)
+    meta = MetaRoutes(pipeline, anthropic, chat, has_keys=keyring is not None)
     catalog = CatalogRoutes(build_catalog(pipeline.model, settings, created=created), meta.refuse)
     openai = ResponsesRoutes(responses or Responses(pipeline, store=None), responses_envelope(), **limits)
     socket = ResponsesSocket(openai.responses, enabled=settings.enable_websocket, **limits)
-    explain = ExplainRoute(pipeline, meta.refuse, has_key=settings.api_key is not None)
+    explain = ExplainRoute(pipeline, meta.refuse, has_key=keyring is not None)
     turns: dict[str, ASGIApp] = {
         "/v1/chat/completions": TurnRoute(pipeline, chat, **limits),
         "/v1/completions": TurnRoute(pipeline, completions_surface(max_choices=settings.max_choices), **limits),
@@ -77,6 +85,7 @@ def build_app(
         Route("/v1/models", catalog.list_models, methods=["GET"]),
         Route("/v1/models/{model_id:path}", catalog.one_model, methods=["GET"]),
         Route("/health", meta.health, methods=["GET"]),
+        Route("/live", meta.live, methods=["GET"]),
         Route(EXPLAIN, explain.explain, methods=["GET"]),
         *([Route("/metrics", explain.metrics, methods=["GET"])] if settings.enable_metrics else []),
         Route("/openapi.json", meta.openapi, methods=["GET"]),
@@ -101,7 +110,9 @@ def build_app(
     app = Starlette(routes=routes, exception_handlers={HTTPException: meta.http_error, Exception: meta.fault})
     # A redirect would answer an agent's POST with an empty body, and few clients send it a second time.
     app.router.redirect_slashes = False
-    return guarded(naming_clients(direct(turns, {RESPONSES: socket}, app)), settings.api_key, refuse=meta.spell)
+    keyed = guarded(naming_clients(direct(turns, {RESPONSES: socket}, noting(app))), keyring, refuse=meta.spell)
+    whole = limited(keyed, header_bytes=settings.max_header_bytes, body_seconds=settings.body_seconds, refuse=meta.spell)
+    return observing(whole, observers or Observers())
 
 
 def direct(turns: Mapping[str, ASGIApp], sockets: Mapping[str, ASGIApp], rest: ASGIApp) -> ASGIApp:
@@ -155,23 +166,30 @@ class CountRoute:
 class MetaRoutes:
     """Everything that is not a turn."""
 
-    def __init__(self, pipeline: Pipeline, anthropic: Surface, chat: Surface) -> None:
+    def __init__(self, pipeline: Pipeline, anthropic: Surface, chat: Surface, *, has_keys: bool) -> None:
         self._pipeline = pipeline
+        self._has_keys = has_keys
         self._surfaces = {"messages": anthropic, "chat": chat}
 
     async def health(self, request: Request) -> Response:
-        """200 only when a turn could start now."""
+        """200 only when a turn could start now. On a server with keys only an operator reads where the workers are."""
         ready = self._pipeline.engine.ready()
         body: dict[str, Any] = {
             "status": "ready" if ready else "no worker",
             "model": self._pipeline.model.name,
             "running_turns": self._pipeline.running,
         }
-        if isinstance(self._pipeline.engine, Fleet):
+        account = current.get()
+        tells_all = not self._has_keys or (account is not None and account.entry.operator)
+        if isinstance(self._pipeline.engine, Fleet) and tells_all:
             fleet = self._pipeline.engine
             events = {one.target: one.state for one in fleet.event_states()}
             body |= {"queued_turns": fleet.queued, "workers": fleet.reports(), "kv_events": events}
         return Response(msgspec.json.encode(body), status_code=200 if ready else 503, headers=JSON)
+
+    async def live(self, request: Request) -> Response:
+        """200 as long as the event loop runs, whatever the workers do: who does not get it should start the process again."""
+        return Response(b'{"status":"alive"}', headers=JSON)
 
     async def openapi(self, request: Request) -> Response:
         """The OpenAPI document."""

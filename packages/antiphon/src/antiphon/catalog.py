@@ -6,6 +6,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from antiphon.access.account import current
 from antiphon.config import Settings
 from antiphon.model import Model
 from antiphon_protocols import models
@@ -62,17 +63,22 @@ class CatalogRoutes:
         self._refuse = refuse
 
     async def list_models(self, request: Request) -> Response:
-        """The catalog in the caller's shape."""
+        """The catalog in the caller's shape: what its key may use."""
+        account = current.get()
+        cards = [card for card in self._catalog.cards if account is None or account.may_use(card.id)]
         try:
-            body = models.list_body(self._catalog.cards, dict(request.headers), dict(request.query_params))
+            body = models.list_body(cards, dict(request.headers), dict(request.query_params))
         except RequestError as error:
             return self._refuse(request, error)
         return Response(body, media_type="application/json")
 
     async def one_model(self, request: Request) -> Response:
         """One model under any name it answers to; ids may hold slashes."""
+        account, name = current.get(), request.path_params["model_id"]
         try:
-            card = self._catalog.find(request.path_params["model_id"])
+            if account is not None:
+                account.check_model(name)
+            card = self._catalog.find(name)
         except UnknownModel as error:
             return self._refuse(request, error)
         return Response(models.model_body(card, dict(request.headers)), media_type="application/json")

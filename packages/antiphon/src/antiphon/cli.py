@@ -1,27 +1,28 @@
 """The `antiphon` command."""
 
-import inspect
 import shutil
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
 from rich.console import Console
 
 from antiphon import __version__
-from antiphon.config import FILES, EngineSettings, Settings, WorkerSettings, flag_of, is_file_only, place_of, read_config_file
+from antiphon.config import Settings, WorkerSettings
+from antiphon.config_cli import config
+from antiphon.doctor_cli import doctor_command
 from antiphon.explain_cli import explain_command
+from antiphon.keys_cli import keys
 from antiphon.launch_cli import LaunchCommand, launch_command
 from antiphon.load_cli import bench_command
+from antiphon.settings_options import FILE, FILE_VALUES, with_settings
 from antiphon.simulate_cli import simulate_command
 from antiphon_turns.errors import ConfigError
 
 # Tables cut the names of long switches short on narrower terminals; a name that cannot be read cannot be typed.
 TABLE_COLUMNS = 160
-FILE_VALUES = "antiphon.file_values"
 app = typer.Typer(
     name="antiphon",
     no_args_is_help=True,
@@ -61,7 +62,7 @@ def serve(*, ctx: typer.Context, config: Path | None, **values: Any) -> None:
     """
     from antiphon.serve import run_server  # `parse` and `--help` must not load the engine
 
-    raise typer.Exit(run_server(Settings(**values, **ctx.meta[FILE_VALUES])))
+    raise typer.Exit(run_server(Settings(**values, **ctx.meta[FILE_VALUES]), file=ctx.meta[FILE]))
 
 
 def frontend(*, ctx: typer.Context, config: Path | None, **values: Any) -> None:
@@ -72,7 +73,7 @@ def frontend(*, ctx: typer.Context, config: Path | None, **values: Any) -> None:
     """
     from antiphon.serve import run_frontend  # `--help` must not load tokenizers
 
-    raise typer.Exit(run_frontend(Settings(**values, **ctx.meta[FILE_VALUES])))
+    raise typer.Exit(run_frontend(Settings(**values, **ctx.meta[FILE_VALUES]), file=ctx.meta[FILE]))
 
 
 def worker(*, ctx: typer.Context, config: Path | None, **values: Any) -> None:
@@ -185,59 +186,12 @@ def check(  # noqa: PLR0913 - the option parser reads the signature
         raise typer.Exit(command.run(options))
 
 
-def _file_loader(record: type[EngineSettings]) -> Callable[[typer.Context, Path | None], Path | None]:
-    def load(ctx: typer.Context, value: Path | None) -> Path | None:
-        values = read_config_file(value, record)
-        ctx.meta[FILE_VALUES] = {name: values.pop(name) for name in list(values) if is_file_only(name, record)}
-        ctx.default_map = {**(ctx.default_map or {}), **values}
-        return value
-
-    return load
-
-
-def _parameters_of(record: type[EngineSettings]) -> Iterator[inspect.Parameter]:
-    """The options of a command, one for every field of its settings."""
-    yield _parameter("ctx", typer.Context, inspect.Parameter.empty)
-    hints = get_type_hints(record, include_extras=True)
-    for field in sorted(msgspec.structs.fields(record), key=lambda field: place_of(field.name, record)):
-        kind, meta = get_args(hints[field.name])
-        if is_file_only(field.name, record):
-            continue
-        flag = flag_of(field.name, record)
-        names = [f"{flag}/--no-{flag.removeprefix('--')}" if kind is bool else flag]
-        names += [meta.extra["alias"]] if "alias" in meta.extra else []
-        option = typer.Option(
-            *names,
-            help=meta.description,
-            envvar=f"ANTIPHON_{field.name.upper()}",
-            rich_help_panel=meta.extra["panel"],
-            show_envvar=False,
-            min=meta.ge,
-            max=meta.le,
-        )
-        default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
-        yield _parameter(field.name, Annotated[kind, option], default)
-    text = f"TOML file of settings; {FILES[record]} of the working folder if it is there."
-    panel: dict[str, Any] = {"rich_help_panel": "Running", "show_envvar": False}
-    option = typer.Option("--config", help=text, envvar="ANTIPHON_CONFIG", is_eager=True, callback=_file_loader(record), **panel)
-    yield _parameter("config", Annotated[Path | None, option], None)
-
-
-def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
-def _command_of(command: Callable[..., None], record: type[EngineSettings]) -> None:
-    """The option parser reads a function's signature; this one is made from the settings record, so the two cannot differ."""
-    parameters = list(_parameters_of(record))
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    app.command()(command)
-
-
-_command_of(serve, Settings)
-_command_of(frontend, Settings)
-_command_of(worker, WorkerSettings)
+app.command()(with_settings(serve, Settings))
+app.command()(with_settings(frontend, Settings))
+app.command()(with_settings(worker, WorkerSettings))
+app.add_typer(keys, name="keys")
+app.add_typer(config, name="config")
+app.command("doctor")(with_settings(doctor_command, Settings, also={"as_json": AsJson}))
 app.command("explain")(explain_command)
 app.command("bench")(bench_command)
 app.command("simulate")(simulate_command)

@@ -8,9 +8,11 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
+from antiphon.access_settings import AccessSettings
 from antiphon.aliases import alias_entries
+from antiphon.engine_settings import CACHE, CATALOG, HTTP, PANELS, PARSING, ROUTING, RUNNING, STATE, WORKER, WORKERS, EngineSettings
 from antiphon_protocols.profiles import DEFAULT
 from antiphon_turns import ArgumentStreaming, CutCalls, RouterMode
 from antiphon_turns.errors import ConfigError
@@ -18,89 +20,8 @@ from antiphon_turns.errors import ConfigError
 DEFAULT_FILE = Path("antiphon.toml")
 WORKER_FILE = Path("antiphon-worker.toml")
 
-MODEL = {"panel": "Model and engine"}
-CATALOG = {"panel": "Names and catalog"}
-HTTP = {"panel": "HTTP"}
-PARSING = {"panel": "Parsing and prompt"}
-CACHE = {"panel": "Prefix cache"}
-STATE = {"panel": "State"}
-MOCK = {"panel": "Mock engine"}
-WORKER = {"panel": "Worker"}
-WORKERS = {"panel": "Workers"}
-ROUTING = {"panel": "Routing"}
-RUNNING = {"panel": "Running"}
-PANELS = (MODEL, CATALOG, HTTP, WORKER, WORKERS, ROUTING, PARSING, CACHE, STATE, MOCK, RUNNING)
-"""In the order of the help text."""
 
-
-class EngineSettings(Struct, frozen=True, kw_only=True):
-    """What a process that runs an engine must know of it. A `Meta` gives the sentence of `--help`, its panel, bounds and further
-    spellings."""
-
-    engine: Annotated[
-        Literal["embedded", "mock"],
-        Meta(description="embedded: llama.cpp on this CPU. mock: a script, no weights.", extra=MODEL),
-    ] = "embedded"
-    model_path: Annotated[
-        Path | None,
-        Meta(description="A .gguf file, or a folder with tokenizer.json (mock). Default: SmolLM2-135M-Instruct.", extra=MODEL),
-    ] = None
-    model_name: Annotated[str | None, Meta(description="Name that clients ask for. Default: the model's own.", extra=MODEL)] = None
-    context_length: Annotated[
-        int | None,
-        Meta(description="Tokens of prompt plus answer. Default: what the model was trained for.", ge=64, extra=MODEL),
-    ] = None
-    threads: Annotated[
-        int | None,
-        Meta(description="CPU threads of the embedded engine. Default: all cores for prompts, one fewer to decode.", ge=1, extra=MODEL),
-    ] = None
-    slots: Annotated[
-        int | None,
-        Meta(
-            description="Sessions the embedded engine holds and serves at once. Default: up to 4, in a sixteenth of the memory.",
-            ge=1,
-            le=64,
-            extra=MODEL,
-        ),
-    ] = None
-    block_size: Annotated[int, Meta(description="Tokens of a block in the embedded engine's KV events.", ge=1, extra=MODEL)] = 16
-
-    tool_call_parser: Annotated[
-        str | None,
-        Meta(description="Family of tool calls. Default: read from the template.", extra={**PARSING, "alias": "--dyn-tool-call-parser"}),
-    ] = None
-    reasoning_parser: Annotated[
-        str | None,
-        Meta(description="Family of reasoning. Default: read from the template.", extra={**PARSING, "alias": "--dyn-reasoning-parser"}),
-    ] = None
-
-    http_host: Annotated[str, Meta(description="Address to listen on.", extra=HTTP)] = "127.0.0.1"
-    http_port: Annotated[int, Meta(description="Port to listen on; 0 takes a free one.", ge=0, le=65535, extra=HTTP)] = 8000
-
-    mock_script: Annotated[Path | None, Meta(description="Rules, one JSON object a line: when, say, finish.", extra=MOCK)] = None
-    mock_chunk_tokens: Annotated[int, Meta(description="Tokens that leave the engine together.", ge=1, extra=MOCK)] = 1
-    mock_token_delay_ms: Annotated[float, Meta(description="Simulated decoding time of a token.", ge=0, extra=MOCK)] = 0.0
-    mock_speed: Annotated[
-        Literal["none", "b200", "laptop"], Meta(description="Simulated hardware: how long prompts and tokens take.", extra=MOCK)
-    ] = "none"
-    mock_cache_blocks: Annotated[int, Meta(description="Blocks of the prefix cache; 0: nothing is cached.", ge=0, extra=MOCK)] = 1 << 16
-    mock_block_size: Annotated[int, Meta(description="Tokens of a block of the prefix cache.", ge=1, extra=MOCK)] = 16
-    mock_seed: Annotated[
-        int | None,
-        Meta(description="Say words that follow from this number and the prompt until the limit, instead of a script.", ge=0, extra=MOCK),
-    ] = None
-    mock_fault: Annotated[
-        str | None,
-        Meta(description="Fail on purpose: crash-after=N, hang-after=N, cut-after=N, slow=FACTOR or wrong-ids.", extra=MOCK),
-    ] = None
-
-    shutdown_grace_seconds: Annotated[float, Meta(description="Time for running turns to finish after SIGTERM.", ge=0, extra=RUNNING)] = (
-        30.0
-    )
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], Meta(description="How much to log.", extra=RUNNING)] = "info"
-
-
-class Settings(EngineSettings, frozen=True, kw_only=True):
+class Settings(AccessSettings, frozen=True, kw_only=True):
     """What the operator of `antiphon serve` chose."""
 
     aliases: Annotated[
@@ -127,12 +48,8 @@ class Settings(EngineSettings, frozen=True, kw_only=True):
         bool, Meta(description="Serve Responses over WebSocket too; without it upgrades get a 426.", extra=HTTP)
     ] = True
     enable_metrics: Annotated[bool, Meta(description="Serve GET /metrics, in the text form of Prometheus.", extra=HTTP)] = True
-    max_body_bytes: Annotated[int, Meta(description="Larger request bodies get a 413.", ge=1024, extra=HTTP)] = 32 * 1024 * 1024
     max_turns: Annotated[int, Meta(description="Turns taken at once; more are told to come back. 0: no limit.", ge=0, extra=HTTP)] = 256
     max_choices: Annotated[int, Meta(description="Most choices (n) of one Chat or Completions request.", ge=1, extra=HTTP)] = 16
-    api_key: Annotated[
-        str | None, Meta(description="Key that clients must send (x-api-key or Bearer); better set in the environment.", extra=HTTP)
-    ] = None
     keepalive_seconds: Annotated[float, Meta(description="Silence on a stream before a keep-alive leaves.", ge=0.1, extra=HTTP)] = 10.0
 
     strip_anthropic_preamble: Annotated[
@@ -170,9 +87,12 @@ class Settings(EngineSettings, frozen=True, kw_only=True):
     ] = "honest"
 
     cache_scope: Annotated[
-        Literal["shared", "tenant"],
-        Meta(description="Who shares cached prefixes: everybody, or those with the same API key.", extra=CACHE),
-    ] = "shared"
+        Literal["auto", "shared", "tenant"],
+        Meta(
+            description="Who shares cached prefixes: everybody, or those with the same API key. auto: tenant where the file has keys.",
+            extra=CACHE,
+        ),
+    ] = "auto"
     max_retain_seconds: Annotated[
         float, Meta(description="Longest time a request may have its prompt kept in the cache; 0: none.", ge=0, extra=CACHE)
     ] = 3600.0
@@ -218,9 +138,9 @@ class Settings(EngineSettings, frozen=True, kw_only=True):
     local_worker: Annotated[
         bool, Meta(description="Beside the workers, run --engine in this process as one more, named local.", extra=WORKERS)
     ] = False
-    worker_key: Annotated[str | None, Meta(description="Key that the workers ask for; better set in the environment.", extra=WORKERS)] = (
-        None
-    )
+    worker_key: Annotated[
+        str | None, Meta(description="Key that the workers ask for; better set in the environment.", extra={**WORKERS, "secret": True})
+    ] = None
     processes: Annotated[
         int, Meta(description="Processes that share the port; more than one needs workers.", ge=1, le=256, extra=WORKERS)
     ] = 1
@@ -267,6 +187,24 @@ class Settings(EngineSettings, frozen=True, kw_only=True):
         bool, Meta(description="Let others ask the router where to send what they serve themselves, under /router.", extra=ROUTING)
     ] = False
 
+    access_log: Annotated[
+        Path | None, Meta(description="Append one JSON line a request, without content; - is standard output.", extra=RUNNING)
+    ] = None
+    record: Annotated[
+        Path | None,
+        Meta(description="Folder to keep requests and what became of them in, to be asked again (docs/recording.md).", extra=RUNNING),
+    ] = None
+    record_content: Annotated[
+        Literal["none", "hash", "full"], Meta(description="What --record keeps of what was said: nothing, hashes, or all.", extra=RUNNING)
+    ] = "hash"
+    record_tokens: Annotated[bool, Meta(description="Keep the exact token ids too; needs --record-content full.", extra=RUNNING)] = False
+    record_max_bytes: Annotated[int, Meta(description="Bytes of all recorded files; the oldest go first.", ge=1 << 20, extra=RUNNING)] = (
+        1 << 30
+    )
+    otel_endpoint: Annotated[
+        str | None,
+        Meta(description="Send OpenTelemetry traces there by OTLP over HTTP; needs antiphon[otel] (docs/deploy.md).", extra=RUNNING),
+    ] = None
     trace_tokens: Annotated[Path | None, Meta(description="Append one JSON line of exact token ids a turn.", extra=RUNNING)] = None
 
 
@@ -282,7 +220,9 @@ class WorkerSettings(EngineSettings, frozen=True, kw_only=True):
     kv_replay_port: Annotated[
         int, Meta(description="Port where missed events are asked for; 0 takes a free one.", ge=0, le=65535, extra=WORKER)
     ] = 0
-    worker_key: Annotated[str | None, Meta(description="Key that frontends must send; better set in the environment.", extra=WORKER)] = None
+    worker_key: Annotated[
+        str | None, Meta(description="Key that frontends must send; better set in the environment.", extra={**WORKER, "secret": True})
+    ] = None
 
 
 FILES: dict[type[EngineSettings], Path] = {Settings: DEFAULT_FILE, WorkerSettings: WORKER_FILE}
@@ -311,8 +251,9 @@ def read_config_file(path: Path | None, record: type[EngineSettings] = Settings)
             named["aliases"] = alias_entries(named["aliases"])
         except ConfigError as error:
             raise ConfigError(f"{path}: {error.message}") from None
-    if not isinstance(named.get("profiles", {}), dict):
-        raise ConfigError(f"{path}: profiles must be tables, [profiles.NAME]")
+    for tables in ("profiles", "keys"):
+        if not isinstance(named.get(tables, {}), dict):
+            raise ConfigError(f"{path}: {tables} must be tables, [{tables}.NAME]")
     return named
 
 
@@ -324,6 +265,16 @@ def is_file_only(field: str, record: type[EngineSettings] = Settings) -> bool:
 def flag_of(field: str, record: type[EngineSettings] = Settings) -> str:
     """A setting's flag: its name, or the one its `Meta` gives."""
     return str(_extra(field, record).get("flag", f"--{field.replace('_', '-')}"))
+
+
+def variable_of(field: str) -> str:
+    """A setting's environment variable."""
+    return f"ANTIPHON_{field.upper()}"
+
+
+def is_secret(field: str, record: type[EngineSettings] = Settings) -> bool:
+    """Whether a setting's value must not be shown."""
+    return bool(_extra(field, record).get("secret"))
 
 
 def place_of(field: str, record: type[EngineSettings]) -> int:

@@ -28,6 +28,12 @@ def explain_command(  # noqa: PLR0913 - one for each option
     ] = None,
     before: Annotated[Path | None, typer.Option(help="A saved request body; no server is asked.", show_default=False)] = None,
     after: Annotated[Path | None, typer.Option(help="The body of a later request of the session.", show_default=False)] = None,
+    recording: Annotated[
+        Path | None,
+        typer.Option(
+            help="Bodies from here (--record): --before and --after are request ids. Default: a session's latest two.", show_default=False
+        ),
+    ] = None,
     surface: Annotated[Literal["messages", "responses", "chat"], typer.Option(help="Of the bodies.")] = "messages",
     model_path: Annotated[Path | None, typer.Option(help="Model of the bodies: a folder or a .gguf file.", show_default=False)] = None,
     tool_call_parser: Annotated[str | None, typer.Option(help="Family of tool calls. Default: read from the template.")] = None,
@@ -49,21 +55,31 @@ def explain_command(  # noqa: PLR0913 - one for each option
     From two saved request bodies and a model, without any engine:
 
     antiphon explain --before a.json --after b.json --surface messages --model-path model.gguf
+
+    From what a server has recorded (docs/recording.md):
+
+    antiphon explain --recording DIR --before req_A --after req_B --model-path model.gguf
     """
     from antiphon.explain import show  # `--help` must not load tokenizers
 
     console = Console()
-    if before is None and after is None:
+    if before is None and after is None and recording is None:
         report = show.merged([_ask(url, key, session, request, limit) for key in (USUAL_KEYS if api_key is None else (api_key,))], limit)
         if as_json:
             typer.echo(msgspec.json.encode(report).decode())
         else:
             show.show_report(console, report, whole=request is not None)
         return
-    if before is None or after is None:
+    if recording is None and (before is None or after is None):
         raise ConfigError("--before and --after belong together: two saved request bodies of one session")
     if model_path is None:
         raise ConfigError("--model-path is missing: whose template and tokenizer make the prompts")
+    if recording is not None:
+        from antiphon.recording.replays import two_bodies
+
+        bodies = two_bodies(recording, *(None if one is None else str(one) for one in (before, after)), session=session)
+    elif before is not None and after is not None:
+        bodies = show.read_file(before), show.read_file(after), surface
     from antiphon.model import ModelChoice
     from antiphon.stabilizer_rules import rules_of
 
@@ -74,7 +90,7 @@ def explain_command(  # noqa: PLR0913 - one for each option
         replay=None if replay == "family" else replay,
     )
     rules = rules_of(strip_anthropic_preamble=strip_anthropic_preamble, file=stabilizer_rules)
-    found = show.compare_files(before, after, surface, choice, rules)
+    found = show.compare_bodies(*bodies, choice, rules)
     if as_json:
         typer.echo(msgspec.json.encode(found).decode())
     else:

@@ -6,6 +6,7 @@ from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
+from antiphon.observe.observation import note_answer
 from antiphon_turns.errors import BodyTooLarge
 
 
@@ -46,6 +47,8 @@ async def read_body(headers: Mapping[str, str], receive: Receive, *, limit: int)
 
 async def send_response(send: Send, status: int, headers: Iterable[tuple[str, str]], body: bytes, *, upgrade: bool = False) -> None:
     """A whole response. `upgrade`: the refusal of a request to connect a WebSocket."""
+    headers = list(headers)
+    note_answer(status, headers)
     kind = "websocket.http.response" if upgrade else "http.response"
     encoded = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers]
     encoded.append((b"content-length", str(len(body)).encode()))
@@ -91,6 +94,8 @@ class EventStream:
 
     async def open(self, headers: Iterable[tuple[str, str]]) -> None:
         """Sends status and headers."""
+        headers = list(headers)
+        note_answer(200, headers)
         encoded = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers]
         encoded += [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
         await self._send({"type": "http.response.start", "status": 200, "headers": encoded})

@@ -17,7 +17,9 @@ def bench_command(  # noqa: PLR0913 - one for each option
     workload: Annotated[
         str, typer.Option(help="smoke, coding-agent, coding-tasks, chat, bursty-subagents, mixed-priority, or a .toml file.")
     ] = "smoke",
-    trace: Annotated[Path | None, typer.Option(help="Ask what this trace (JSONL) says instead of a workload.", show_default=False)] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Ask what this trace (JSONL), or this recording, says instead of a workload.", show_default=False)
+    ] = None,
     surface: Annotated[Literal["messages", "chat", "responses"], typer.Option(help="The API to ask over.")] = "messages",
     sessions: Annotated[int, typer.Option(help="Sessions of the workload; their sub-agents are not counted.", min=1)] = 20,
     requests: Annotated[int, typer.Option(help="No more requests than these, whatever the workload says.", min=1)] = 500,
@@ -48,12 +50,12 @@ def bench_command(  # noqa: PLR0913 - one for each option
     """
     from antiphon.load.plan import plan  # `--help` must not load an HTTP client
     from antiphon.load.presets import workload_of
-    from antiphon.load.trace import read_trace
     from antiphon.load.workload import Closed
+    from antiphon.recording.replays import trees_at
 
     places = at_once
     if trace is not None:
-        trees = read_trace(trace)
+        trees = trees_at(trace)
     else:
         chosen = workload_of(workload)
         places = chosen.arrivals.sessions if isinstance(chosen.arrivals, Closed) else at_once

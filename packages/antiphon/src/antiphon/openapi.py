@@ -22,6 +22,7 @@ _TEXT: dict[str, str] = {
     "/v1/completions": "Legacy OpenAI Completions: text behind a raw prompt, streamed (`stream: true`) or whole.",
     "/v1/models/{model_id}": "One model; ids may contain slashes.",
     "/health": "200 when a turn could start now, else 503.",
+    "/live": "200 as long as this process answers at all.",
     "/antiphon/explain": "Why the cache missed: the latest requests of the same key, explained.",
     "/metrics": "Metrics in the text form of Prometheus.",
     "/openapi.json": "This document.",

@@ -21,6 +21,7 @@ from typing import TypeVar
 
 import msgspec
 
+from antiphon.access.account import current as current_account
 from antiphon.admission import Admission
 from antiphon.cache_watch import CacheWatch, Foresight
 from antiphon.constraints import check_request
@@ -32,13 +33,16 @@ from antiphon.generate import Generation
 from antiphon.metrics.meter import TurnMeter
 from antiphon.metrics.metrics import Ended, Held, Metrics
 from antiphon.model import Model
+from antiphon.observe.observation import TurnFacts, note_turn
 from antiphon.placing import PlacingOptions, job_of
 from antiphon.prompts import Prompt, PromptOptions, Prompts, conversation_key, request_size
 from antiphon.replay.ledger import Ledger
 from antiphon.replay.recall import Recall
+from antiphon.request_limits import ContentLimits
 from antiphon.seals import Binding, Seals, TurnSealer
 from antiphon.serving_notes import ServingNotes
 from antiphon.speculation import Finished, Line, Speculation, SpeculationOptions
+from antiphon.stabilize import StabilizerRule
 from antiphon.tenant import ANYONE
 from antiphon.trace import TokenRecord, TokenTrace, finish_name
 from antiphon_turns import (
@@ -72,6 +76,7 @@ class PipelineOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     worker: str | None = "local"
     max_turns: int = 0
+    limits: ContentLimits = ContentLimits()
     ledger_bytes: int = 256 << 20
     compared_bytes: int = 128 << 20
     prompts: PromptOptions = PromptOptions()
@@ -130,10 +135,16 @@ class Pipeline:
     async def prepare(self, request: TurnRequest, *, tenant: str = ANYONE) -> Prepared:
         """Steps 2 to 5 and the room left. Raises RequestError."""
         since = time.monotonic()
+        account = current_account.get()
+        if account is not None:
+            account.check_model(request.model)
+        self._options.limits.check(request)
         line = tenant, request.session or conversation_key(request)
         self.speculation.arrived(line)
         check_request(request, self.engine, self.model)
         prompt, foresight = await self._off_loop(self._foreseen, request, tenant)
+        if account is not None:
+            account.charge(len(prompt.ids))
         room = self.model.context_length - len(prompt.ids)
         if room <= 0:
             raise ContextOverflow(len(prompt.ids), self.model.context_length - 1)
@@ -149,7 +160,12 @@ class Pipeline:
         )
 
     async def count(self, request: TurnRequest, *, tenant: str = ANYONE) -> int:
-        """How many tokens the prompt of this request has. Raises RequestError."""
+        """How many tokens the prompt of this request has. Raises RequestError and RateLimited."""
+        account = current_account.get()
+        if account is not None:
+            account.check_model(request.model)
+            account.request()
+        self._options.limits.check(request)
         return len((await self._off_loop(self._counted, request, tenant)).ids)
 
     async def _off_loop(self, make: Callable[..., T], request: TurnRequest, *rest: object) -> T:
@@ -171,6 +187,10 @@ class Pipeline:
             return self._prompts.ahead(request, reply, self.sealer(tenant), tenant=tenant, limit=self.model.context_length - 1)
 
         return await self._off_loop(make, request)
+
+    def use_rules(self, rules: Sequence[StabilizerRule]) -> None:
+        """Stabilizer rules for prompts from now on."""
+        self._prompts.use_rules(rules)
 
     async def close(self) -> None:
         """Ends what the pipeline does unasked; its turns are their callers'."""
@@ -289,6 +309,7 @@ class Pipeline:
         """What the next prompt of the conversation needs of this turn, and the trace."""
         prompt, request_id = prepared.prompt, generation.job.request_id
         record = decoder.record()
+        note_turn(facts_of(prepared, decoder, ended, generation, meter, model=self.model.name))
         continues = bool(prompt.request.messages) and isinstance(prompt.request.messages[-1], AssistantMessage)
         # The text a client put into the model's mouth comes back joined with what the model said: no retelling of the record.
         if record is not None and prompt.request.prompt is None and not continues:
@@ -327,6 +348,29 @@ class Pipeline:
                 finish=finish_name(ended),
             )
         )
+
+
+def facts_of(
+    prepared: Prepared, decoder: TurnDecoder, ended: StopReason, generation: Generation, meter: TurnMeter, *, model: str
+) -> TurnFacts:
+    """What is told of a turn that ends now."""
+    return TurnFacts(
+        request_id=generation.job.request_id,
+        model=model,
+        request=prepared.prompt.request,
+        stop_reason=meter.stop_reason or ended,
+        usage=decoder.usage(),
+        since=meter.since,
+        begun=meter.begun,
+        ended=time.monotonic(),
+        ttft=meter.ttft,
+        queue_seconds=meter.queue_seconds,
+        calls=tuple(meter.calls),
+        worker=generation.worker,
+        migrations=generation.migrations,
+        prompt_ids=prepared.prompt.ids,
+        output_ids=decoder.output_ids,
+    )
 
 
 def binding_of(model: Model) -> Binding:

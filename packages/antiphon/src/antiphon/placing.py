@@ -18,6 +18,13 @@ class PlacingOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_retain_seconds: float = 3600.0
 
 
+def scope_of(chosen: Literal["auto", "shared", "tenant"], *, several_tenants: bool) -> CacheScope:
+    """The scope that the operator chose. Where there are several tenants, what one has sent must not show in another's counters."""
+    if chosen == "auto":
+        return "tenant" if several_tenants else "shared"
+    return chosen
+
+
 def job_of(prompt: Prompt, *, request_id: str, max_tokens: int, stop_ids: frozenset[int], tenant: str, options: PlacingOptions) -> Job:
     """The job of a turn's first phase. Sessions are named with their tenant, so that nobody ends another's. With scope "tenant" the salt
     is the tenant's name too, so that nobody learns from the time to the first token what another one has sent."""

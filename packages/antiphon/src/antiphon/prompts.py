@@ -52,6 +52,10 @@ class Prompts:
         self._pins = EffortPins(hold=options.pin_effort)
         self._cuts = ColdCuts()
 
+    def use_rules(self, rules: Sequence[StabilizerRule]) -> None:
+        """Stabilizer rules for prompts from now on."""
+        self._options = msgspec.structs.replace(self._options, rules=tuple(rules))
+
     def make(self, request: TurnRequest, sealer: TurnSealer | None, *, tenant: str, limit: int, counting: bool = False) -> Prompt:
         """The prompt of at most `limit` tokens. `counting`: no turn follows, and nothing is remembered. Raises RequestError."""
         model = self._model

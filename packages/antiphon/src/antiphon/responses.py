@@ -14,6 +14,7 @@ from contextlib import aclosing
 import msgspec
 
 from antiphon.background import BackgroundRuns, Run
+from antiphon.observe.observation import hold_observation
 from antiphon.pipeline import Pipeline, Prepared
 from antiphon.store import ChainLimits, PreviousResponseNotFound, ResponseStore, StoredResponse
 from antiphon_protocols import responses as wire
@@ -102,8 +103,9 @@ class Responses:
             argument_streaming=turn.request.argument_streaming,
         )
 
-    def start(self, turn: ResponsesTurn, prepared: Prepared) -> Run:
-        """Runs a turn in the background; it is stored from the start. Raises CapacityError and WorkerUnavailable."""
+    def start(self, turn: ResponsesTurn, prepared: Prepared, room: contextlib.ExitStack) -> Run:
+        """Runs a turn in the background; it is stored from the start. `room` is what it holds and gives back at its end, once it has
+        begun. Raises CapacityError and WorkerUnavailable."""
         self.runs.check_room()
         projector = self.projector(turn)
 
@@ -112,11 +114,11 @@ class Responses:
                 async for batch in batches:
                     run.add([payload for event in batch for payload in projector.push_events(event)])
 
-        room = contextlib.ExitStack()
-        room.enter_context(self.pipeline.admission.turns())
         run = Run(turn.response_id, turn.tenant, projector)
         self.keep(turn, run.body(), ())
-        self.runs.start(run, work()).add_done_callback(lambda task: room.close())
+        task, held = self.runs.start(run, work()), room.pop_all()
+        held.callback(hold_observation())
+        task.add_done_callback(lambda task: held.close())
         return run
 
     def keep(self, turn: ResponsesTurn, body: bytes, output: Items) -> None:

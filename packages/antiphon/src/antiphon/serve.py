@@ -7,10 +7,12 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from importlib.resources import files as package_files
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import uvicorn
@@ -18,10 +20,13 @@ from rich.console import Console
 from rich.logging import RichHandler
 from starlette.types import ASGIApp
 
+from antiphon.access.keyring import keyring_of
+from antiphon.activation import inherited_listener
 from antiphon.app import build_app
-from antiphon.banner import show_banner
+from antiphon.banner import show_banner, workers_there
 from antiphon.catalog import chosen_profile
-from antiphon.config import EngineSettings, Settings
+from antiphon.config import Settings
+from antiphon.engine_settings import EngineSettings
 from antiphon.engines.base import Engine
 from antiphon.engines.default_model import DEFAULT_MODEL_NAME, default_model_path
 from antiphon.engines.embedded import EmbeddedEngine, EmbeddedOptions
@@ -31,16 +36,23 @@ from antiphon.engines.mock_script import load_script
 from antiphon.engines.slot_count import default_slots, memory_bytes
 from antiphon.fleet.build import build_fleet, build_router_api, has_remote_workers, has_workers
 from antiphon.fleet.fleet import Fleet
+from antiphon.http_protocol import DEFAULT_LIMITS, ConnectionLimits, limited_http, limited_websocket
 from antiphon.model import Model, ModelChoice, load_mock_model, load_model
+from antiphon.observe.build import build_observers
 from antiphon.pipeline import Pipeline, PipelineOptions
-from antiphon.placing import PlacingOptions
+from antiphon.placing import PlacingOptions, scope_of
 from antiphon.processes import Processes, reserve, sharing
 from antiphon.prompts import PromptOptions
+from antiphon.recording.recorded import is_recording
+from antiphon.recording.replays import rules_of as recorded_rules
+from antiphon.reload import Reloader
+from antiphon.request_limits import ContentLimits
 from antiphon.responses import Responses
 from antiphon.seals import Seals
 from antiphon.speculation import SpeculationOptions
 from antiphon.stabilizer_rules import rules_of
 from antiphon.state import open_seals, open_store
+from antiphon.tls import tls_context
 from antiphon.trace import TokenTrace
 from antiphon_turns.errors import ConfigError
 
@@ -53,28 +65,29 @@ REFUSED_UPGRADE = "ASGI callable returned without completing handshake."
 BREAK_OFF_SECONDS = 1.0
 
 
-def run_server(settings: Settings) -> int:
-    """Runs until a signal; returns the exit status. Raises ConfigError before anything is served."""
+def run_server(settings: Settings, *, file: Path | None = None) -> int:
+    """Runs until a signal; returns the exit status. `file` is the configuration file that is looked at for changes. Raises ConfigError
+    before anything is served."""
     console = Console(stderr=True)
     set_up_logging(settings, console)
     if settings.processes > 1:
-        return run_several(settings, console)
+        return run_several(settings, console, file)
     listener = bind(settings)
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            return runner.run(Server(settings, console, listener).run())
+            return runner.run(Server(settings, console, listener, file=file).run())
     finally:
         listener.close()
 
 
-def run_frontend(settings: Settings) -> int:
+def run_frontend(settings: Settings, *, file: Path | None = None) -> int:
     """The same, for a server without an engine of its own."""
     if not has_remote_workers(settings):
         raise ConfigError("a frontend needs workers: --worker URL, or --workers FILE; `antiphon serve` brings an engine of its own")
-    return run_server(settings)
+    return run_server(settings, file=file)
 
 
-def run_several(settings: Settings, console: Console) -> int:
+def run_several(settings: Settings, console: Console, file: Path | None) -> int:
     """Several processes on one port, that share nothing but the workers and the state folder."""
     if settings.local_worker or not has_remote_workers(settings):
         raise ConfigError(
@@ -88,7 +101,7 @@ def run_several(settings: Settings, console: Console) -> int:
         listener = sharing(reserved)
         listener.listen(BACKLOG)
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            return runner.run(Server(settings, console, listener, seals=seals, is_first=number == 0).run())
+            return runner.run(Server(settings, console, listener, file=file, seals=seals, is_first=number == 0).run())
 
     try:
         return Processes(settings.processes, work).run()
@@ -119,8 +132,9 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 def bind(settings: EngineSettings) -> socket.socket:
-    """Takes the port before anything slow starts. Raises ConfigError when it is taken."""
-    return listen(settings.http_host, settings.http_port, "--http-host or --http-port")
+    """Takes the port before anything slow starts, where the service manager does not hold one for us. Raises ConfigError when it is
+    taken."""
+    return inherited_listener(os.environ, os.getpid()) or listen(settings.http_host, settings.http_port, "--http-host or --http-port")
 
 
 def listen(host: str, port: int, flags: str) -> socket.socket:
@@ -142,9 +156,17 @@ class Server:
     """One process: one model, one engine, one HTTP server. Only the first of several says on the console what it does."""
 
     def __init__(
-        self, settings: Settings, console: Console, listener: socket.socket, *, seals: Seals | None = None, is_first: bool = True
+        self,
+        settings: Settings,
+        console: Console,
+        listener: socket.socket,
+        *,
+        file: Path | None = None,
+        seals: Seals | None = None,
+        is_first: bool = True,
     ) -> None:
         self._settings = settings
+        self._file = file
         self._console = console if is_first else Console(quiet=True)
         self._listener = listener
         self._seals = seals
@@ -154,6 +176,7 @@ class Server:
         settings = self._settings
         started = time.monotonic()
         trace = TokenTrace(settings.trace_tokens)
+        keyring, tls = keyring_of(settings), tls_context(settings.tls_certificate, settings.tls_key)
         with self._console.status("Loading the model ..."):
             model, engine = build(settings)
             await engine.start()
@@ -162,28 +185,31 @@ class Server:
             pipeline = Pipeline(model, engine, options=options_of(settings), trace=trace, random_bytes=os.urandom, seals=seals)
             responses = Responses(pipeline, store=open_store(settings))
             router_api = build_router_api(settings, new_id=pipeline.new_tag)
-            app = build_app(pipeline, settings, created=int(time.time()), responses=responses, router_api=router_api)
+            observers = build_observers(settings, pipeline)
+            about: dict[str, Any] = {"responses": responses, "router_api": router_api, "keyring": keyring, "observers": observers}
+            app = build_app(pipeline, settings, created=int(time.time()), **about)
             # What is there now stays, and no collection while streams run need look through it.
             gc.collect()
             gc.freeze()
             host, port = self._listener.getsockname()[:2]
             stop = asyncio.Event()
-            with stop_signals(stop):
+            reloader = Reloader(settings, self._file, keyring=keyring, tls=tls, use_rules=pipeline.use_rules)
+            with stop_signals(stop), reloading(reloader):
                 show_banner(
                     self._console,
-                    url=f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}",
+                    url=url_of(host, port, scheme="https" if tls is not None else "http"),
                     model=model,
-                    engine=f"{settings.engine} engine" if not isinstance(engine, Fleet) else f"{len(engine.reports())} workers",
+                    engine=f"{settings.engine} engine" if not isinstance(engine, Fleet) else _workers_of(engine),
                     load_seconds=time.monotonic() - started,
                 )
                 left = 0.0
                 try:
                     grace, drain = settings.shutdown_grace_seconds, responses.live.drain
-                    largest = settings.max_body_bytes
-                    left = await serve_http(app, self._listener, grace=grace, stop=stop, drain=drain, max_message=largest)
+                    left = await serve_http(app, self._listener, grace=grace, stop=stop, drain=drain, limits=limits_of(settings), tls=tls)
                 finally:
                     await responses.close(grace=left)
                     await pipeline.close()
+                    observers.close()
                     if router_api is not None:
                         await router_api.close()
         finally:
@@ -200,15 +226,16 @@ async def serve_http(
     grace: float,
     stop: asyncio.Event,
     drain: Callable[[float], Awaitable[None]],
-    max_message: int = 32 * 1024 * 1024,
+    limits: ConnectionLimits = DEFAULT_LIMITS,
+    tls: ssl.SSLContext | None = None,
 ) -> float:
     """Serves until `stop` is set; then running turns get `grace` seconds, and those that are left are broken off with an error.
     `drain` waits, so many seconds, for what the HTTP server would not wait for. Returns what is left of the grace."""
     config = uvicorn.Config(
         app,
-        http="httptools",
-        ws="websockets-sansio",
-        ws_max_size=max_message,
+        http=limited_http(limits),
+        ws=limited_websocket(limits),
+        ws_max_size=limits.message_bytes,
         # A frame is a token or two: compressing it costs more than sending it.
         ws_per_message_deflate=False,
         lifespan="off",
@@ -219,6 +246,8 @@ async def serve_http(
         timeout_graceful_shutdown=max(1, round(grace)),
         backlog=BACKLOG,
     )
+    config.load()
+    config.ssl = tls
     server = QuietServer(config)
     loop = asyncio.get_running_loop()
     deadline = loop.time()
@@ -264,6 +293,19 @@ def stop_signals(stop: asyncio.Event) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
+@contextlib.contextmanager
+def reloading(reloader: Reloader) -> Iterator[None]:
+    """Reloads on SIGHUP and on changes while the context is open."""
+    loop = asyncio.get_running_loop()
+    looking = asyncio.create_task(reloader.run())
+    loop.add_signal_handler(signal.SIGHUP, reloader.reload)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
+        looking.cancel()
+
+
 class QuietServer(uvicorn.Server):
     """Leaves signals to us, so that a stop is an ordinary end with status 0."""
 
@@ -273,11 +315,27 @@ class QuietServer(uvicorn.Server):
         yield
 
 
+def url_of(host: str, port: int, *, scheme: str) -> str:
+    """The address as clients write it."""
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def limits_of(settings: Settings) -> ConnectionLimits:
+    """The connections' part of the settings."""
+    return ConnectionLimits(
+        message_bytes=settings.max_body_bytes,
+        header_bytes=settings.max_header_bytes,
+        header_seconds=settings.header_seconds,
+        reader_seconds=settings.reader_seconds,
+    )
+
+
 def options_of(settings: Settings) -> PipelineOptions:
     """The pipeline's part of the settings."""
     return PipelineOptions(
         worker=None if has_workers(settings) else f"{settings.engine}-0",
         max_turns=settings.max_turns,
+        limits=ContentLimits(messages=settings.max_messages, tools=settings.max_tools),
         ledger_bytes=settings.ledger_bytes,
         compared_bytes=settings.compared_bytes,
         prompts=PromptOptions(
@@ -287,7 +345,9 @@ def options_of(settings: Settings) -> PipelineOptions:
         ),
         argument_streaming=settings.argument_streaming,
         cut_calls=settings.cut_calls,
-        placing=PlacingOptions(cache_scope=settings.cache_scope, max_retain_seconds=settings.max_retain_seconds),
+        placing=PlacingOptions(
+            cache_scope=scope_of(settings.cache_scope, several_tenants=bool(settings.keys)), max_retain_seconds=settings.max_retain_seconds
+        ),
         speculation=SpeculationOptions(mode=settings.speculative_prefill, jobs=settings.speculative_prefills),
     )
 
@@ -308,6 +368,11 @@ def build(settings: Settings) -> tuple[Model, Engine]:
         model = build_model(settings, choice)
         return model, build_fleet(settings, model)
     return build_engine(settings, choice)
+
+
+def _workers_of(fleet: Fleet) -> str:
+    reports = fleet.reports()
+    return workers_there(sum(report.state == "ready" for report in reports), len(reports))
 
 
 def choice_of(settings: EngineSettings) -> ModelChoice:
@@ -346,7 +411,8 @@ def build_model(settings: EngineSettings, choice: ModelChoice) -> Model:
 
 def build_mock(settings: EngineSettings, model: Model, *, kv_events: bool = False) -> MockEngine:
     """The scripted engine."""
-    rules = load_script(settings.mock_script) if settings.mock_script else ()
+    script = settings.mock_script
+    rules = () if script is None else recorded_rules(script) if is_recording(script) else load_script(script)
     options = MockOptions(
         chunk_tokens=settings.mock_chunk_tokens,
         token_delay_ms=settings.mock_token_delay_ms,

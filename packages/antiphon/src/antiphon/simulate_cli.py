@@ -16,7 +16,9 @@ def simulate_command(  # noqa: PLR0913 - one for each option
     workload: Annotated[
         str, typer.Option(help="coding-agent, coding-tasks, chat, bursty-subagents, mixed-priority, or a .toml file.")
     ] = "coding-tasks",
-    trace: Annotated[Path | None, typer.Option(help="Ask what this trace (JSONL) says instead of a workload.", show_default=False)] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Ask what this trace (JSONL), or this recording, says instead of a workload.", show_default=False)
+    ] = None,
     sessions: Annotated[int | None, typer.Option(help="Sessions in all. Default: as many a worker as said next.", min=1)] = None,
     sessions_per_worker: Annotated[int, typer.Option(help="Sessions for each worker of the fleet.", min=1)] = 20,
     rate: Annotated[float, typer.Option(help="New sessions a second, for each worker.", min=1e-6)] = 0.3,
@@ -42,7 +44,7 @@ def simulate_command(  # noqa: PLR0913 - one for each option
     antiphon simulate --workers 1000 --sessions 100000 --mode kv
     """
     from antiphon.load.presets import workload_of  # `--help` must not load it all
-    from antiphon.load.trace import read_trace
+    from antiphon.recording.replays import trees_at
     from antiphon.simulation.fleet_setup import FleetSetup
     from antiphon.simulation.simulate import Options, modes_of, router_options, simulate
 
@@ -60,7 +62,7 @@ def simulate_command(  # noqa: PLR0913 - one for each option
         fleets=workers or (8, 64, 512),
         modes=modes_of(mode or ("kv", "round-robin")),
         workload=workload_of(workload),
-        trees=read_trace(trace) if trace is not None else None,
+        trees=trees_at(trace) if trace is not None else None,
         sessions=sessions,
         sessions_per_worker=sessions_per_worker,
         rate=rate,

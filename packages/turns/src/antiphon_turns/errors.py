@@ -8,10 +8,13 @@
     |   +-- UnsupportedFeature    400, names the field
     |   +-- ContextOverflow       400, carries both numbers
     |   +-- AuthError             401
+    |   +-- Forbidden             403
     |   +-- UnknownModel          404
     |   +-- NotFound              404
     |   +-- MethodNotAllowed      405
+    |   +-- RequestTimeout        408
     |   +-- BodyTooLarge          413
+    |   +-- HeadersTooLarge       431
     +-- CapacityError           try again later; carries retry_after seconds
     |   +-- Overloaded            529
     |   +-- RateLimited           429
@@ -75,6 +78,12 @@ class AuthError(RequestError):
     code = "invalid_api_key"
 
 
+class Forbidden(RequestError):
+    """The key is right, and may not do this."""
+
+    code = "permission_denied"
+
+
 class UnknownModel(RequestError):
     code = "model_not_found"
 
@@ -87,8 +96,18 @@ class MethodNotAllowed(RequestError):
     code = "method_not_allowed"
 
 
+class RequestTimeout(RequestError):
+    """The request did not arrive in time."""
+
+    code = "request_timeout"
+
+
 class BodyTooLarge(RequestError):
     code = "request_too_large"
+
+
+class HeadersTooLarge(RequestError):
+    code = "headers_too_large"
 
 
 class CapacityError(AntiphonError):

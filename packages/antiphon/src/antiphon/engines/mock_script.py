@@ -21,10 +21,11 @@ Finish = Literal["stop", "length"]
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """`when` is searched (DOTALL) in the decoded prompt; `say` is spoken with \\1 to \\9 replaced by its groups.
-    `token_delay_ms` goes before that of the options."""
+    """`when` is searched (DOTALL) in the decoded prompt; `say` is spoken with \\1 to \\9 replaced by its groups. Or the prompt must end
+    with the text `ends`, and `say` is spoken as it is. `token_delay_ms` goes before that of the options."""
 
-    when: str
+    when: str | None = None
+    ends: str | None = None
     say: str
     finish: Finish = "stop"
     token_delay_ms: float | None = None
@@ -54,7 +55,9 @@ def load_script(path: Path) -> tuple[Rule, ...]:
             continue
         try:
             rule = msgspec.json.decode(line, type=Rule)
-            re.compile(rule.when, re.DOTALL)
+            if (rule.when is None) == (rule.ends is None):
+                raise ConfigError(f"{path}, line {number}: a rule has either `when` or `ends`")
+            re.compile(rule.when or "", re.DOTALL)
         except (msgspec.MsgspecError, re.error) as error:
             raise ConfigError(f"{path}, line {number}: {error}") from error
         rules.append(rule)
@@ -67,7 +70,7 @@ class Script:
     def __init__(self, tokenizer: Tokenizer, frame: Frame, rules: Sequence[Rule]) -> None:
         self._tokenizer = tokenizer
         self._frame = frame
-        self._rules = [(re.compile(rule.when, re.DOTALL), rule) for rule in rules]
+        self._rules = [(re.compile(rule.when, re.DOTALL) if rule.when is not None else None, rule) for rule in rules]
         end = tokenizer.id_of(frame.end_of_turn)
         if end is None:
             raise ConfigError(f"the tokenizer has no token {frame.end_of_turn!r}; the mock engine needs it to end a turn")
@@ -91,6 +94,10 @@ class Script:
     def _scripted(self, prompt: str, *, thinking: bool) -> tuple[str, Finish, float | None]:
         """What the first fitting rule says, how it ends, and its own delay."""
         for pattern, rule in self._rules:
+            if pattern is None:
+                if rule.ends is not None and prompt.endswith(rule.ends):
+                    return rule.say, rule.finish, rule.token_delay_ms
+                continue
             found = pattern.search(prompt)
             if found:
                 groups = ("", *found.groups(default=""), *[""] * 9)

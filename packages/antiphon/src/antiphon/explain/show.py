@@ -34,15 +34,15 @@ def merged(answers: Sequence[dict[str, Any]], limit: int) -> Report:
     return Report(model=reports[0].model, requests=tuple(rows[-limit:]))
 
 
-def compare_files(before: Path, after: Path, surface: BodySurface, choice: ModelChoice, rules: Sequence[StabilizerRule]) -> Comparison:
-    """Reads bodies and model and compares. Raises ConfigError."""
-    bodies = [_read(path) for path in (before, after)]
+def compare_bodies(before: bytes, after: bytes, surface: BodySurface, choice: ModelChoice, rules: Sequence[StabilizerRule]) -> Comparison:
+    """Reads the model and compares. Raises ConfigError."""
     if not choice.path.exists():
         raise ConfigError(f"{choice.path} does not exist; --model-path takes a .gguf file, or a folder with tokenizer.json")
-    return compare(load_model(choice), bodies[0], bodies[1], surface=surface, rules=rules)
+    return compare(load_model(choice), before, after, surface=surface, rules=rules)
 
 
-def _read(path: Path) -> bytes:
+def read_file(path: Path) -> bytes:
+    """A saved body. Raises ConfigError."""
     try:
         return path.read_bytes()
     except OSError as error:

@@ -14,6 +14,11 @@ Lengths = Literal["limit", "ignore-eos", "mock"]
 engine in the text."""
 
 
+_LIMITS: dict[SurfaceName, str] = {"messages": "max_tokens", "chat": "max_tokens", "responses": "max_output_tokens"}
+# What a server cannot do a second time: it has not stored what the recorded one had, and nobody fetches what runs in the background.
+_ONCE = ("previous_response_id", "conversation", "background")
+
+
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One HTTP request."""
 
@@ -42,7 +47,13 @@ class Dialogue:
             self._pending = list(parent._pending)
 
     def ask(self, request: PlannedRequest) -> Call:
-        """The next request: its new text answers the calls of the answer before, or is said by the user."""
+        """The next request: its new text answers the calls of the answer before, or is said by the user; or it is a recorded body."""
+        if request.body is not None:
+            surface = request.surface or self._surface
+            body = recorded_body(request.body, surface, model=self._model)
+            if self._lengths == "ignore-eos":
+                body |= {"ignore_eos": True, _LIMITS[surface]: request.output_tokens}
+            return self._call(request, surface, body)
         said = request.text if request.text is not None else text.words(request.new_tokens, f"{request.session}/{request.turn}")
         if self._lengths == "mock":
             said = f"{said} @@REPEAT:{max(request.output_tokens - 1, 1)}@@"
@@ -54,14 +65,17 @@ class Dialogue:
         }
         if self._lengths == "ignore-eos":
             body["ignore_eos"] = True
+        return self._call(request, self._surface, body)
+
+    def _call(self, request: PlannedRequest, surface: SurfaceName, body: dict[str, Any]) -> Call:
         headers = {"x-dynamo-session-id": request.session, "content-type": "application/json"}
         if self._parent is not None:
             headers["x-dynamo-parent-session-id"] = self._parent
         if request.final:
             headers["x-dynamo-session-final"] = "true"
-        if self._surface == "messages":
+        if surface == "messages":
             headers["anthropic-version"] = "2023-06-01"
-        return Call(path=PATHS[self._surface], headers=headers, body=msgspec.json.encode(body))
+        return Call(path=PATHS[surface], headers=headers, body=msgspec.json.encode(body))
 
     def answered(self, answer: Answer) -> None:
         """The answer enters the history. One without content is told as such, since surfaces want turns to alternate."""
@@ -117,3 +131,13 @@ class Dialogue:
         if self._surface == "chat":
             return [{"role": "tool", "tool_call_id": call, "content": each} for call, each in pairs]
         return [{"type": "function_call_output", "call_id": call, "output": each} for call, each in pairs]
+
+
+def recorded_body(body: dict[str, Any], surface: SurfaceName, *, model: str) -> dict[str, Any]:
+    """A recorded body to be asked again: of this model, streamed, with its usage told, and nothing stored."""
+    again = {name: value for name, value in body.items() if name not in _ONCE} | {"model": model, "stream": True}
+    if surface == "chat":
+        again["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
+    if surface == "responses":
+        again["store"] = False
+    return again

@@ -128,7 +128,7 @@ class Run:
 
     async def _ask(self, request: PlannedRequest, call: Call) -> Outcome:
         target, sent = self._target, self._now()
-        reader, lines = READERS[target.surface](), EventLines()
+        reader, lines = READERS[request.surface or target.surface](), EventLines()
         error, cut = "", False
         try:
             headers = {**call.headers, **_authorization(target.api_key)}

@@ -3,7 +3,7 @@ describes the format."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -17,7 +17,8 @@ class PlannedRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     the closed loop is free. `pause`: not sent before so long after the end of what it waits for, which is the session's turn before it, or
     for the first turn of a child its parent's turn `parent_turn`; and `waits_for` names sessions that must have ended. `share` says
     what of the parent's prompt the child begins with. `head` names system prompt and tools, `head_tokens` long. `new_tokens` come
-    behind everything so far, as `text` where it is given; about `output_tokens` are to be answered. `final`: the session's last.
+    behind everything so far, as `text` where it is given; about `output_tokens` are to be answered. `final`: the session's last. With
+    `body` the request is asked over `surface` with just that body, whatever the answers before it were.
     """
 
     session: str
@@ -36,6 +37,8 @@ class PlannedRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     new_tokens: int
     output_tokens: int
     text: str | None = None
+    surface: Literal["messages", "chat", "responses"] | None = None
+    body: dict[str, Any] | None = None
     final: bool = False
 
 

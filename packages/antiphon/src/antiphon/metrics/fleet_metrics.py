@@ -7,33 +7,44 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from antiphon.fleet.member import MemberReport
+from antiphon.metrics import who
 from antiphon.router.ask import TargetLoad
 from antiphon.router.kv_source import ListenerState, TargetState
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+_WHO = ("model", "surface", "client")
 
 
 class FleetMetrics(Collector):
-    """Counters of routing. To be used from the event loop's thread only."""
+    """Counters of routing, under the model, surface and client that the running task works for. To be used from the event loop's thread
+    only."""
 
-    def __init__(self) -> None:
-        self._decisions = Counter("antiphon_routing_decisions", "Jobs placed on a worker, by reason.", ["reason"], registry=None)
-        self._refusals = Counter("antiphon_routing_refusals", "Jobs that no worker got, by reason.", ["reason"], registry=None)
-        self._wait = Histogram("antiphon_router_queue_seconds", "How long jobs waited in the router.", buckets=_SECONDS, registry=None)
-        self._migrations = Counter("antiphon_migrations", "Jobs that went on on another worker.", ["kind"], registry=None)
+    def __init__(self, model: str) -> None:
+        self._model = model
+
+        def counter(name: str, text: str, label: str) -> Counter:
+            return Counter(f"antiphon_{name}", text, [*_WHO, label], registry=None)
+
+        self._decisions = counter("routing_decisions", "Jobs placed on a worker, by reason.", "reason")
+        self._refusals = counter("routing_refusals", "Jobs that no worker got, by reason.", "reason")
+        text = "How long jobs waited in the router."
+        self._wait = Histogram("antiphon_router_queue_seconds", text, _WHO, buckets=_SECONDS, registry=None)
+        self._migrations = counter(
+            "migrations", "Jobs that went on on another worker; ongoing: with tokens out already, new: without.", "kind"
+        )
 
     def placed(self, reason: str, waited: float) -> None:
         """A job got a worker after so many seconds."""
-        self._decisions.labels(reason).inc()
-        self._wait.observe(waited)
+        self._decisions.labels(self._model, *who.labels(), reason).inc()
+        self._wait.labels(self._model, *who.labels()).observe(waited)
 
     def refused(self, because: str) -> None:
         """A job got none."""
-        self._refusals.labels(because).inc()
+        self._refusals.labels(self._model, *who.labels(), because).inc()
 
     def migrated(self, *, ongoing: bool) -> None:
         """A job moves; `ongoing`: with tokens out already."""
-        self._migrations.labels("ongoing" if ongoing else "new").inc()
+        self._migrations.labels(self._model, *who.labels(), "ongoing" if ongoing else "new").inc()
 
     def collect(self) -> Iterator[Metric]:
         """See prometheus_client."""
@@ -60,11 +71,11 @@ class EventGauges(Collector):
             name: CounterMetricFamily(f"antiphon_kv_event_{name}", text, labels=where)
             for name, text in (
                 ("messages", "Messages of KV events applied."),
-                ("gaps", "Gaps in them."),
-                ("lost", "Messages that no replay had."),
-                ("restarts", "Engines that began anew."),
-                ("skipped", "Blocks that no prompt can be matched with."),
-                ("unanswered", "Replays that nobody answered."),
+                ("gaps", "Gaps in the KV events of a feed."),
+                ("lost", "Messages of KV events that no replay had."),
+                ("restarts", "Engines whose KV events began anew."),
+                ("skipped", "Blocks in KV events that no prompt can be matched with."),
+                ("unanswered", "Replays of KV events that nobody answered."),
                 ("unreadable", "Messages that were no KV events."),
             )
         }
@@ -77,8 +88,9 @@ class EventGauges(Collector):
                 family.add_metric(labels, getattr(one, name))
         yield from (missing, state, blocks, *counts.values())
         listener = self._listener()
-        yield CounterMetricFamily("antiphon_kv_listener_deaths", "Times that the process that reads them ended.", value=listener.deaths)
-        yield CounterMetricFamily("antiphon_kv_listener_cpu_seconds", "CPU time of that process.", value=listener.cpu_seconds)
+        deaths, cpu = "Times that the process that reads KV events ended.", "CPU time of the process that reads KV events."
+        yield CounterMetricFamily("antiphon_kv_listener_deaths", deaths, value=listener.deaths)
+        yield CounterMetricFamily("antiphon_kv_listener_cpu_seconds", cpu, value=listener.cpu_seconds)
 
 
 class FleetGauges(Collector):

@@ -11,21 +11,22 @@ TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15,
 
 class TurnMeter:
     """Plain numbers until the turn ends, because the stream passes here for every batch. `since` is when the request came, on `clock`, in
-    seconds. `surface` and `client` are what the turn is counted under; `anomalies` and
-    `stop_reason` what its client was told."""
+    seconds. `begun`: when it was handed on to be generated; `calls`: when each was handed out. `surface` and `client` are what
+    the turn is counted under; `anomalies` and `stop_reason` what its client was told."""
 
     def __init__(self, *, surface: str, client: str, since: float, clock: Callable[[], float]) -> None:
         self.surface = surface
         self.client = client
-        self._since = since
         self._clock = clock
         self._tokens = 0
         self._last = 0.0
+        self.since = since
+        self.begun = since
         self.ttft: float | None = None
         self.queue_seconds: float | None = None
         self.gaps = [0] * (len(TOKEN_SECONDS) + 1)
         self.gap_seconds = 0.0
-        self._calls: list[float] = []
+        self.calls: list[float] = []
         self.anomalies: list[str] = []
         self.stop_reason: StopReason | None = None
         self.counted = False
@@ -36,7 +37,7 @@ class TurnMeter:
         new = tokens - self._tokens
         if new > 0:
             if self.ttft is None:
-                self.ttft = now - self._since
+                self.ttft = now - self.since
             else:
                 passed = now - self._last
                 self.gaps[bisect_left(TOKEN_SECONDS, passed / new)] += new
@@ -47,7 +48,7 @@ class TurnMeter:
             if type(event) is SegmentDelta:
                 continue
             if isinstance(event, CallReady):
-                self._calls.append(now)
+                self.calls.append(now)
             elif isinstance(event, Anomaly):
                 self.anomalies.append(event.code)
             elif isinstance(event, TurnEnd):
@@ -57,4 +58,4 @@ class TurnMeter:
     def leads(self) -> list[float]:
         """How long before now, the end of the turn, each call was handed out, in seconds."""
         now = self._clock()
-        return [now - then for then in self._calls]
+        return [now - then for then in self.calls]

@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from antiphon import client_family
 from antiphon.explain.explanation import Explanation
+from antiphon.metrics import who
 from antiphon.metrics.meter import TOKEN_SECONDS, TurnMeter
 from antiphon_turns import Anomaly, StopReason, TurnRequest, Usage
 
@@ -60,6 +61,7 @@ class Metrics:
         def histogram(name: str, text: str) -> Histogram:
             return Histogram(f"antiphon_{name}_seconds", text, _WHO, buckets=_SECONDS, registry=registry)
 
+        self._requests = counter("requests", "Requests for a turn that were answered, by the status of the answer.", (*_WHO, "status"))
         self._turns = counter("turns", "Turns that ended, by their stop reason.", (*_WHO, "stop_reason"))
         self._ttft = histogram("time_to_first_token", "From the request to its first sampled token.")
         self._queue = histogram("queue", "How long turns waited for the engine.")
@@ -70,11 +72,11 @@ class Metrics:
         self._reasoning = counter("reasoning_tokens", "Sampled tokens of reasoning.")
         self._expected = counter("cache_expected_tokens", "Prompt tokens sent before, in turns whose engine says what it had cached.")
         self._cached = counter("cache_hit_tokens", "Prompt tokens the engine had cached.")
-        self._causes = counter("cache_miss_causes", "Causes of cache misses; docs/explain.md lists them.", ("model", "cause"))
+        self._causes = counter("cache_miss_causes", "Causes of cache misses; docs/explain.md lists them.", (*_WHO, "cause"))
         self._followed = counter("followed_turns", "Turns that follow another one of their session.")
         self._exact = counter("exact_turns", "Of those, the ones whose prompt leaves nothing the engine held.")
         self._lost = counter("replay_lost_tokens", "Tokens held after a turn that the session's next prompt did not begin with.")
-        self._anomalies = counter("anomalies", "Malformed output and lost replay, contained.", ("model", "kind"))
+        self._anomalies = counter("anomalies", "Malformed output and lost replay, contained.", (*_WHO, "kind"))
         self._ahead = counter("speculative_prefills", "Prefixes of next prompts computed ahead, by their outcome.", ("model", "outcome"))
         self._ahead_tokens = counter("speculative_prefill_tokens", "Tokens of next prompts that were computed ahead.", ("model",))
         self._gaps = TokenGaps(model)
@@ -82,42 +84,49 @@ class Metrics:
         registry.register(Gauges(held, running))
 
     def start(self, request: TurnRequest, *, since: float) -> TurnMeter:
-        """A turn begins. `since`: when its request came, on the clock."""
-        return TurnMeter(surface=request.surface, client=client_family.current.get(), since=since, clock=self._clock)
+        """A turn begins, and the running task works for it. `since`: when its request came, on the clock."""
+        who.surface.set(request.surface)
+        meter = TurnMeter(surface=request.surface, client=client_family.current.get(), since=since, clock=self._clock)
+        meter.begun = self._clock()
+        return meter
 
     def end(self, meter: TurnMeter, ended: Ended) -> None:
         """A turn has ended, however; only the first end of a meter counts."""
         if meter.counted:
             return
         meter.counted = True
-        who = self._model, meter.surface, meter.client
+        of = self._model, meter.surface, meter.client
         usage = ended.usage
-        self._turns.labels(*who, meter.stop_reason or ended.stop_reason).inc()
-        self._prompt.labels(*who).inc(usage.prompt_tokens)
-        self._output.labels(*who).inc(usage.output_tokens)
-        self._reasoning.labels(*who).inc(usage.reasoning_tokens)
+        self._turns.labels(*of, meter.stop_reason or ended.stop_reason).inc()
+        self._prompt.labels(*of).inc(usage.prompt_tokens)
+        self._output.labels(*of).inc(usage.output_tokens)
+        self._reasoning.labels(*of).inc(usage.reasoning_tokens)
         if meter.ttft is not None:
-            self._ttft.labels(*who).observe(meter.ttft)
+            self._ttft.labels(*of).observe(meter.ttft)
         if meter.queue_seconds is not None:
-            self._queue.labels(*who).observe(meter.queue_seconds)
+            self._queue.labels(*of).observe(meter.queue_seconds)
         for lead in meter.leads():
-            self._calls.labels(*who).inc()
-            self._lead.labels(*who).observe(lead)
+            self._calls.labels(*of).inc()
+            self._lead.labels(*of).observe(lead)
         for kind in (*(anomaly.code for anomaly in ended.anomalies), *meter.anomalies):
-            self._anomalies.labels(self._model, kind).inc()
+            self._anomalies.labels(*of, kind).inc()
         self._gaps.add(meter)
-        self._explained(who, ended.explanation)
+        self._explained(of, ended.explanation)
 
-    def _explained(self, who: tuple[str, str, str], found: Explanation) -> None:
+    def _explained(self, of: tuple[str, str, str], found: Explanation) -> None:
         if found.cached_tokens is not None:
-            self._expected.labels(*who).inc(found.expected_tokens)
-            self._cached.labels(*who).inc(found.cached_tokens)
+            self._expected.labels(*of).inc(found.expected_tokens)
+            self._cached.labels(*of).inc(found.cached_tokens)
         if found.shared_tokens or found.lost_tokens:
-            self._followed.labels(*who).inc()
-            self._exact.labels(*who).inc(0 if found.lost_tokens else 1)
-            self._lost.labels(*who).inc(found.lost_tokens)
+            self._followed.labels(*of).inc()
+            self._exact.labels(*of).inc(0 if found.lost_tokens else 1)
+            self._lost.labels(*of).inc(found.lost_tokens)
         for cause in found.causes:
-            self._causes.labels(self._model, cause.code).inc()
+            self._causes.labels(*of, cause.code).inc()
+
+    def answered(self, *, surface: str, client: str, status: int) -> None:
+        """A request for a turn has its answer; `status` 499: its client went away before."""
+        self._requests.labels(self._model, surface, client, str(status)).inc()
 
     def speculated(self, outcome: str, tokens: int) -> None:
         """A speculative prefill has ended, or was not begun; `tokens` were new to the engine."""
@@ -183,3 +192,18 @@ class Gauges(Collector):
                 hits.add_metric((what,), now.hits)
                 misses.add_metric((what,), now.misses)
         yield from (size, entries, hits, misses)
+
+
+class LostEntries(Collector):
+    """What could not be written, asked for when it is told."""
+
+    def __init__(self, lost: Callable[[], Mapping[str, int]]) -> None:
+        self._lost = lost
+
+    def collect(self) -> Iterator[Metric]:
+        """See prometheus_client."""
+        text = "Requests missing in the access log, the recording or the traces, since they could not be written as fast as they came."
+        family = CounterMetricFamily("antiphon_lost_entries", text, labels=("what",))
+        for what, count in self._lost().items():
+            family.add_metric((what,), count)
+        yield family

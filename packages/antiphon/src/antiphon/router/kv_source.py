@@ -117,7 +117,9 @@ class KvIndex:
             self._follow(worker, name, feed, card)
         if not card.feeds and worker not in self._targets:
             self._targets[worker] = target = _Target(worker, None, worker)
-            self._warn_of(target, "publishes no KV events; routing to it goes by what was sent to it. Turn its KV events on")
+            self._warn_of(
+                target, "publishes no KV events; routing to it goes by what was sent to it. If its engine can publish them, turn them on"
+            )
         if self._by_source and not self._is_started:
             self._is_started = True
             self._starting = asyncio.get_running_loop().create_task(self._start())

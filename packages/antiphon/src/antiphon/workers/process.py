@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from antiphon.access.keyring import single
 from antiphon.auth import guarded
 from antiphon.config import WorkerSettings
 from antiphon.engines.base import Engine, Job
@@ -153,13 +154,14 @@ class WorkerService:
     def _build(self, key: str | None) -> ASGIApp:
         routes = [
             Route("/health", self._health, methods=["GET"]),
+            Route("/live", self._live, methods=["GET"]),
             Route("/card", self._card, methods=["GET"]),
             Route("/metrics", self._metrics, methods=["GET"]),
             Route("/tokenize", self._tokenize, methods=["POST"]),
             Route(GENERATE, self._generate, methods=["POST"]),
             Route(ABORT, AbortRoute(self._generate.running), methods=["POST"]),
         ]
-        return guarded(Starlette(routes=routes), key, refuse=_spell)
+        return guarded(Starlette(routes=routes), single(key), refuse=_spell)
 
     async def _health(self, request: Request) -> Response:
         """200 only when a job would be taken now."""
@@ -167,6 +169,10 @@ class WorkerService:
         status = "ready" if ready else "draining" if self._draining else "no engine"
         body = {"status": status, "model": self._model.name, "running_jobs": self.running}
         return Response(msgspec.json.encode(body), status_code=200 if ready else 503, headers=JSON)
+
+    async def _live(self, request: Request) -> Response:
+        """200 as long as the event loop runs, also while the worker drains."""
+        return Response(b'{"status":"alive"}', headers=JSON)
 
     async def _card(self, request: Request) -> Response:
         return Response(msgspec.json.encode(self.card), headers=JSON)

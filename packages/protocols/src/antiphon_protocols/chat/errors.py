@@ -27,10 +27,13 @@ ERRORS: dict[type[e.AntiphonError], _Row] = {
     e.UnsupportedFeature: _Row(400, _REQUEST),
     e.ContextOverflow: _Row(400, _REQUEST, "context_length_exceeded"),
     e.AuthError: _Row(401, "authentication_error", "invalid_api_key"),
+    e.Forbidden: _Row(403, _REQUEST),
     e.UnknownModel: _Row(404, _REQUEST, "model_not_found"),
     e.NotFound: _Row(404, _REQUEST),
     e.MethodNotAllowed: _Row(405, _REQUEST),
+    e.RequestTimeout: _Row(408, _REQUEST),
     e.BodyTooLarge: _Row(413, _REQUEST),
+    e.HeadersTooLarge: _Row(431, _REQUEST),
     e.CapacityError: _Row(503, _SERVER),
     e.Overloaded: _Row(503, _SERVER),  # the vendor has no 529 here and not every client retries it
     e.RateLimited: _Row(429, "rate_limit_error", "rate_limit_exceeded"),
