@@ -61,7 +61,7 @@ operator = false
 | `requests_per_minute` | no limit | a minute's worth may come at once; then a 429 with `retry-after` |
 | `prompt_tokens_per_minute` | no limit | counted once a prompt is read; one above a minute's worth passes and costs its time afterwards |
 | `max_turns` | no limit | turns at once; one more is a 429 |
-| `operator` | `false` | may ask for `/metrics` and `/router`, which tell of all tenants |
+| `operator` | `false` | may ask for what tells of all: `/metrics`, `/router`, `/antiphon/kv-snapshot`, the workers in `/health` |
 
 A key comes as `x-api-key` or as a Bearer token, on HTTP and on WebSockets; where a request has both, the one that is known counts. The
 tenant of a request is its key: stored responses, seals, `antiphon explain` and, with `cache_scope` `auto` or `tenant`, cached prefixes are

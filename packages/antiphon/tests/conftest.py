@@ -20,7 +20,7 @@ from antiphon.observe.build import build_observers
 from antiphon.pipeline import Pipeline
 from antiphon.responses import Responses
 from antiphon.seals import SealKey, Seals
-from antiphon.serve import bind, build, limits_of, options_of, serve_http, url_of
+from antiphon.serve import bind, build, limits_of, new_loop, options_of, serve_http, url_of
 from antiphon.state import open_store
 from antiphon.store_sqlite import MEMORY
 from antiphon.tls import tls_context
@@ -63,7 +63,7 @@ def run(settings: Settings) -> Iterator[Running]:
     # Bigger frames than the application takes, so that its own refusal shows.
     limits = msgspec.structs.replace(limits_of(settings), message_bytes=1 << 25)
     tls = tls_context(settings.tls_certificate, settings.tls_key)
-    loop = asyncio.new_event_loop()
+    loop = new_loop()
     up = threading.Event()
     holder: dict = {}
 

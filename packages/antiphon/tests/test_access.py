@@ -92,7 +92,7 @@ def test_turns_at_once() -> None:
         with pytest.raises(RateLimited, match="2 turns running"), key.turns(1):
             pass
         assert key.taken == 2
-    with pytest.raises(InvalidRequest, match="n: this API key may run 2"), key.turns(3):
+    with pytest.raises(InvalidRequest, match="n: the API key a may run 2"), key.turns(3):
         pass
     with key.turns(2):  # refused requests have cost none of the three
         assert key.taken == 2

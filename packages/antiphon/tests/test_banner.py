@@ -8,7 +8,7 @@ import shlex
 import pytest
 from rich.console import Console
 
-from antiphon.banner import AGENT_CONTEXT, context_advice, show_banner
+from antiphon.banner import AGENT_CONTEXT, context_advice, show_banner, workers_there
 from antiphon.config import Settings
 from antiphon.engines.default_model import default_model_path
 from antiphon.serve import build
@@ -78,3 +78,17 @@ def test_the_default_address_need_not_be_said():
 )
 def test_context_advice(context, said):
     assert said in context_advice(context)
+
+
+@pytest.mark.parametrize(
+    ("there", "listed", "said"),
+    [
+        (1, 1, "1 worker"),
+        (2, 2, "2 workers"),
+        (0, 2, "2 workers, none of them ready"),
+        (1, 3, "3 workers, 1 of them ready"),
+        (0, 0, "0 workers"),
+    ],
+)
+def test_workers_that_are_not_there_yet_are_told(there, listed, said):
+    assert workers_there(there, listed) == said

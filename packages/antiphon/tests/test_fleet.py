@@ -1,6 +1,7 @@
 """The fleet in simulated time: placing, failing over, timing out, draining, coming back; and nothing is left in flight."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from random import Random
 from typing import Any
@@ -9,6 +10,7 @@ import msgspec
 import pytest
 from packages.antiphon.tests.fleet_world import STOP, World, said
 
+from antiphon.engines.base import Chunk, Job
 from antiphon.engines.mock_faults import Fault
 from antiphon.fleet.fleet import FleetOptions
 from antiphon.fleet.members import MemberOptions
@@ -66,6 +68,25 @@ def test_waiting_counts_as_queue_time() -> None:
     async def work() -> None:
         first, second = await asyncio.gather(world.chunks(world.job(tokens=3)), world.chunks(world.job(tokens=3)))
         assert first[0].queue_seconds == 0 and second[0].queue_seconds == pytest.approx(0.11)
+
+    world.run(work)
+
+
+def test_waiting_counts_where_the_engine_tells_of_its_queue_before_it_samples() -> None:
+    world = World(1, router=RouterOptions(queue_threshold=0.0))
+    sample = world.workers["a"]._sample
+
+    async def early(job: Job, slowness: float) -> AsyncGenerator[Chunk, None]:
+        yield Chunk([], None, 0, None, 0.5)
+        async with aclosing(sample(job, slowness)) as chunks:
+            async for chunk in chunks:
+                yield Chunk(chunk.ids, chunk.finish)
+
+    async def work() -> None:
+        world.workers["a"]._sample = early  # type: ignore[method-assign]
+        first, second = await asyncio.gather(world.chunks(world.job(tokens=3)), world.chunks(world.job(tokens=3)))
+        told = [[chunk.queue_seconds for chunk in chunks if chunk.queue_seconds is not None] for chunks in (first, second)]
+        assert told == [[0.5], [pytest.approx(0.61)]]
 
     world.run(work)
 
@@ -247,8 +268,12 @@ def test_an_end_that_only_lacked_its_finish_is_given() -> None:
         world.workers["a"].faults = world.workers["b"].faults = [Fault("cut-after", 9)]
         chunks = await world.chunks(msgspec.structs.replace(job, stop_ids=frozenset({STOP, sampled[8]})))
         assert [token for chunk in chunks for token in chunk.ids] == sampled[:9] and chunks[-1].finish == "stop"
+        # Where it could not go on elsewhere it need not either.
+        world.workers["a"].faults = world.workers["b"].faults = [Fault("cut-after", 20)]
+        assert (await world.chunks(world.job(tokens=20, grammar="start: /a*/")))[-1].finish == "length"
 
     world.run(work)
+    assert world.metric("antiphon_migrations_total") == 0
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from antiphon.fleet.members import MemberOptions
 from antiphon.router.kv_source import ListenerState, TargetState
 from antiphon.workers.breaker import BreakerOptions
 from antiphon.workers.card import WorkerCard
+from antiphon.workers.directory import WorkerAddress
 from antiphon_turns import RoutingWish, Sampling
 from antiphon_turns.errors import (
     ConfigError,
@@ -166,6 +167,78 @@ def test_a_restart_is_seen_by_its_card() -> None:
     world.run(work)
     assert told == [("a", "1"), ("a", "1+"), ("a", "left"), ("", "closed")]
     assert world.metric("antiphon_routing_decisions_total", reason="load") == 2
+
+
+def test_nothing_is_placed_on_a_worker_that_is_met_anew() -> None:
+    world = World(1)
+    worker = world.workers["a"]
+    close, seen = worker.close, []
+
+    async def closing() -> None:
+        seen.append((world.states()["a"], world.fleet.ready(), [load.available for load in world.router.loads()]))
+        await world.clock.sleep(0.1)
+        await close()
+
+    async def work() -> None:
+        worker.close = closing  # type: ignore[method-assign]
+        worker.live()
+        await world.clock.sleep(6)
+        assert seen == [("connecting", False, [False])]
+        assert len(await world.played(world.job())) == 20
+
+    world.run(work)
+
+
+def test_a_new_process_does_not_rest_for_the_failures_of_the_old_one(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(2, options=FleetOptions(members=MemberOptions(breaker=BreakerOptions(failures=2, seconds=60))))
+    world.workers["a"].faults = [Fault("cut-after", 0)] * 2
+
+    async def work() -> None:
+        for _ in range(2):
+            await world.chunks(world.job(wish=RoutingWish(worker="a")))
+        assert world.states()["a"] == "resting"
+        world.workers["a"].die()
+        await world.clock.sleep(20)
+        caplog.clear()
+        world.workers["a"].live()
+        await world.clock.sleep(6)
+        assert world.states()["a"] == "ready"
+        assert [record for record in caplog.records if "unwell" in record.getMessage() or "resting" in record.getMessage()] == []
+
+    with caplog.at_level("INFO"):
+        world.run(work)
+
+
+def test_a_worker_that_comes_late_is_never_called_unwell(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(1)
+    world.workers["a"].die()
+
+    async def work() -> None:
+        await world.clock.sleep(10)
+        world.workers["a"].live()
+        await world.clock.sleep(6)
+        assert world.states() == {"a": "ready"}
+
+    with caplog.at_level("INFO"):
+        world.run(work)
+    assert "worker a is ready" in caplog.text and "unwell" not in caplog.text
+
+
+def test_what_fails_on_a_worker_that_has_left_is_not_held_against_its_namesake() -> None:
+    world = World(2)
+    world.workers["a"].faults = [Fault("crash-after", 0)]
+
+    async def work() -> None:
+        world.directory.set([world.addresses["a"]])
+        await world.clock.sleep(0.01)
+        job = world.job()
+        running = asyncio.create_task(world.chunks(job))
+        await world.clock.sleep(0.05)
+        world.directory.set([WorkerAddress(name="a", url="b")])
+        chunks = await running
+        assert [token for chunk in chunks for token in chunk.ids] == said(job.prompt_ids, 1, 20)
+
+    world.run(work)
 
 
 def test_a_worker_with_another_model_is_refused_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:

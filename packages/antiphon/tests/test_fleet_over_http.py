@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from packages.antiphon.tests.worker_stage import Stage, worker
 
+from antiphon.access.key import hash_of
 from antiphon.config import Settings
 from antiphon.serve import run_frontend, run_server
 from antiphon_turns.errors import ConfigError
@@ -108,6 +109,14 @@ def test_health_and_metrics_tell_of_the_workers(started: Any) -> None:
         assert line in metrics
     assert 'antiphon_routing_decisions_total{client="other",model="antiphon-mock",reason=' in metrics
     assert "antiphon_router_queue_seconds_count" in metrics
+
+
+def test_where_the_workers_are_is_for_operators(run_server: Any) -> None:
+    keys = {"root": {"hash": hash_of("r"), "operator": True}, "user": {"hash": hash_of("u")}}
+    with workers(1) as one, run_server(Settings(engine="mock", http_port=0, worker_urls=[one[0].url], keys=keys)) as server:
+        for headers, told in (({}, False), ({"x-api-key": "u"}, False), ({"x-api-key": "r"}, True)):
+            body = server.http.get("/health", headers=headers).json()
+            assert ("workers" in body, "status" in body) == (told, True)
 
 
 @pytest.mark.parametrize(("path", "full"), [("/v1/messages", 529), ("/v1/chat/completions", 503), ("/v1/responses", 503)])

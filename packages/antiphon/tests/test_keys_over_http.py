@@ -83,6 +83,15 @@ def test_prompt_tokens_count(serve_mock):
     assert int(refused.headers["retry-after"]) > 600
 
 
+def test_a_background_response_is_a_turn_of_its_key_until_its_end(serve_mock):
+    server = serve_mock(keys={"bob": {"hash": hash_of(BOB), "max_turns": 1}}, mock_token_delay_ms=20)
+    made = ask(server, RESPONSES, BOB, text="@@REPEAT:2000@@", background=True).json()["id"]
+    for more in ({}, {"background": True}):
+        assert ask(server, RESPONSES, BOB, **more).status_code == 429
+    server.http.post(f"{RESPONSES}/{made}/cancel", headers={"x-api-key": BOB})
+    assert ask(server, RESPONSES, BOB).status_code == 200
+
+
 def test_turns_of_a_key_at_once(serve_mock):
     server = serve_mock(keys=KEYS, mock_token_delay_ms=20)
     long = body(CHAT, text="@@REPEAT:2000@@", stream=True) | {"max_tokens": 5000}
@@ -164,7 +173,9 @@ def test_usage_tells_nothing_of_what_another_key_has_sent(serve_mock):
 
 def test_no_key_shows_up_anywhere(serve_mock, caplog, tmp_path: Path):
     caplog.set_level(logging.DEBUG)
-    server = serve_mock(SAY, keys=KEYS, api_key="plain-secret-77", state_dir=tmp_path / "state", store=tmp_path / "store.sqlite3")
+    written = {"record": tmp_path / "record", "record_content": "full", "record_tokens": True, "access_log": tmp_path / "access.jsonl"}
+    kept = {"state_dir": tmp_path / "state", "store": tmp_path / "store.sqlite3"}
+    server = serve_mock(SAY, keys=KEYS, api_key="plain-secret-77", **written, **kept)
     seen = []
     for key in (ALICE, BOB, ROOT, "plain-secret-77", "wrong-secret-88"):
         for headers in ({"x-api-key": key}, {"authorization": f"Bearer {key}"}):
@@ -178,6 +189,7 @@ def test_no_key_shows_up_anywhere(serve_mock, caplog, tmp_path: Path):
     told = "\n".join([caplog.text, *(answer.text + str(answer.headers) for answer in seen)])
     files = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert "req_" in caplog.text
+    assert (tmp_path / "access.jsonl").stat().st_size > 1000
     assert len(files) > 1000
     for key in (ALICE, BOB, ROOT, "plain-secret-77", "wrong-secret-88"):
         assert key not in told

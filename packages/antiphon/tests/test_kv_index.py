@@ -1,6 +1,7 @@
 """KV events over real sockets: publisher, listener process, index."""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -43,6 +44,20 @@ def test_two_workers_are_told_apart(loop: Callable[[], asyncio.AbstractEventLoop
 
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(run())
+
+
+def test_the_garbage_collector_does_not_look_through_blocks() -> None:
+    async def run() -> None:
+        worker = Worker()
+        worker.fill(ids(40))
+        async with index_of() as index:
+            index.follow("w", card_of(worker.publisher.feed()))
+            await in_step(index, worker, "w")
+            held = index._targets["w"].blocks.device
+            assert len(held) == 10 and not any(one is held for one in gc.get_objects())
+        worker.close()
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("form", ["maps", "arrays", "sglang"])
@@ -223,6 +238,24 @@ def test_117_numbers_beyond_2_to_the_53_are_kept_exactly() -> None:
             assert index.overlaps(chain(ids(12))) == {str(big): Overlap(device=3)}
         worker.close()
         other.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_the_whole_group_leaves_the_listener_to_its_frontend(number: signal.Signals) -> None:
+    async def run() -> None:
+        worker = Worker()
+        worker.fill(ids(40))
+        async with index_of() as index:
+            index.follow("w", card_of(worker.publisher.feed()))
+            await in_step(index, worker)
+            assert index.listener_pid is not None
+            os.kill(index.listener_pid, number)
+            worker.fill(ids(80))
+            await in_step(index, worker)
+            assert index.listener().deaths == 0
+        worker.close()
 
     asyncio.run(run())
 

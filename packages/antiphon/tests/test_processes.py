@@ -2,6 +2,7 @@
 
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -51,6 +52,26 @@ def test_what_dies_is_started_again(tmp_path: Path) -> None:
 def test_what_dies_at_once_ends_all(tmp_path: Path) -> None:
     status, began = ran(tmp_path, 100.0)
     assert status == -9 % 256 and began.count("1") == 1
+
+
+def test_a_parent_that_is_killed_leaves_nobody_behind() -> None:
+    script = """
+import os, signal
+from antiphon.processes import Processes
+
+def work(number):
+    os.write(1, b"x")
+    signal.pause()
+    return 0
+
+Processes(2, work).run()
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, bufsize=0) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.read(1) + parent.stdout.read(1) == b"xx"
+        parent.kill()
+        # The pipe ends when the last of them has gone.
+        assert select.select([parent.stdout], [], [], 30)[0] and parent.stdout.read() == b""
 
 
 def test_an_address_that_is_taken_is_refused() -> None:

@@ -1,8 +1,10 @@
 """Keys, stabilizer rules and certificates exchanged while a server runs; a bad file changes nothing."""
 
 import asyncio
+import contextlib
 import logging
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -11,12 +13,15 @@ from pathlib import Path
 import httpx
 import msgspec
 import pytest
+from cryptography import x509
+from packages.antiphon.tests.test_limits_over_http import certified
 
 from antiphon.access.key import hash_of
 from antiphon.access.keyring import Keyring, keyring_of
 from antiphon.config import Settings, read_config_file
 from antiphon.reload import Reloader
 from antiphon.stabilize import StabilizerRule
+from antiphon.tls import tls_context
 
 RULE = '[[rule]]\nname = "{}"\nwhere = "system"\nline = "Today is .*"\naction = "drop"\n'
 
@@ -125,6 +130,53 @@ def test_rules_reach_the_next_prompt(serve_mock) -> None:
     settings = Settings(stabilizer_rules=world_rules)
     Reloader(settings, None, keyring=None, tls=None, use_rules=server.pipeline.use_rules).reload()
     assert server.http.post(path, json=body).headers["x-antiphon-stabilized"] == "dates"
+
+
+def test_a_renewed_certificate_is_served_and_a_broken_one_is_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    chain, key = certified(tmp_path, "first")
+    settings = Settings(tls_certificate=chain, tls_key=key)
+    context = tls_context(chain, key)
+    reloader = Reloader(settings, None, keyring=None, tls=context, use_rules=lambda rules: None)
+    key.write_text("no key")
+    reloader.look()
+    assert "everything stays as it was" in caplog.text
+    assert shown_by(context) == "first"
+    certified(tmp_path, "second")
+    reloader.look()
+    assert shown_by(context) == "second"
+
+
+def shown_by(context: ssl.SSLContext | None) -> str:
+    """Whom a server with this context says it is: a handshake in memory."""
+    assert context is not None
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client, server = trusting.wrap_bio(back, there), context.wrap_bio(there, back, server_side=True)
+    for side in (client, server, client, server):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    shown = client.getpeercert(binary_form=True)
+    assert shown is not None
+    return str(x509.load_der_x509_certificate(shown).subject.rfc4514_string()).removeprefix("CN=")
+
+
+def test_the_parent_of_several_processes_passes_a_hangup_on() -> None:
+    code = """
+import os, signal, sys, threading
+from antiphon.processes import Processes
+
+def work(number):
+    heard = []
+    signal.signal(signal.SIGHUP, lambda *_: heard.append(1))
+    os.kill(os.getppid(), signal.SIGHUP)
+    while not heard:
+        signal.pause()
+    return 0
+
+sys.exit(Processes(1, work).run())
+"""
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
 
 def test_a_hangup_reloads_a_running_server(tmp_path: Path) -> None:

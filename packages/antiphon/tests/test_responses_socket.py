@@ -138,6 +138,17 @@ def test_too_many_waiting_are_refused_not_kept(serve_mock, monkeypatch):
         assert (refused[0]["status"], refused[0]["headers"]["retry-after"]) == (429, "1")
 
 
+def test_what_waits_on_a_connection_is_bounded_in_bytes(serve_mock):
+    server = serve_mock(SAY, mock_token_delay_ms=5.0, max_body_bytes=8192)
+    with opened(server) as socket:
+        create(socket, "long")
+        assert json.loads(socket.recv(20))["type"] == "response.created"
+        create(socket, "x" * 6000)
+        create(socket, "x" * 6000)
+        refused = [event for event in read(socket, until=("error",)) if event["type"] == "error"]
+        assert (refused[0]["status"], refused[0]["code"]) == (429, "rate_limit_exceeded")
+
+
 @pytest.mark.parametrize(
     ("frame", "status", "word"),
     [

@@ -190,7 +190,18 @@ def test_a_request_may_name_its_mode_and_its_worker() -> None:
     assert isinstance(unfit, Refused) and unfit.because == "unfit" and "nowhere" in unfit.message
     world.router.set_available("w2", available=False)
     gone = world.ask(wish=RoutingWish(worker="w2"))
-    assert isinstance(gone, Refused) and gone.because == "nobody" and gone.retry_after > 0
+    assert isinstance(gone, Refused) and gone.because == "nobody" and gone.retry_after > 0 and "'w2'" in gone.message
+
+
+def test_wishes_that_nobody_fulfils_leave_nothing_behind() -> None:
+    world = World(2)
+    sizes = []
+    for round_ in range(2):
+        for number in range(100):
+            world.ask(wish=RoutingWish(worker=f"{round_}-{number}"))
+            world.ask(wish=RoutingWish(rank=1 + number + 100 * round_))
+        sizes.append(len(world.router._eligible))
+    assert sizes == [0, 0]
 
 
 def test_grammars_go_to_those_who_keep_to_them() -> None:

@@ -169,6 +169,16 @@ def test_wishes() -> None:
         ("/workers", {"worker_id": "a", "ranks": 0}),
         ("/workers", {"worker_id": "a", "kv_events": ["nowhere"]}),
         ("/workers", {"worker_id": 1.5}),
+        ("/select", {"token_ids": [1], "session": "s" * 257}),
+        ("/select", {"token_ids": [1], "salt": "s" * 257}),
+        ("/workers", {"worker_id": "a" * 257}),
+        ("/workers", {"worker_id": "a", "ranks": 1_000_000_000}),
+        ("/workers", {"worker_id": "a", "block_tokens": 0}),
+        ("/workers", {"worker_id": "a", "batch_tokens": -1}),
+        ("/select", {"token_ids": [1], "osl": -5}),
+        ("/select", {"token_ids": [1], "priority": 1 << 40}),
+        ("/select", {"token_ids": [1], "latency_sensitivity": -1.0}),
+        ("/select_and_reserve", {"token_ids": [1], "reservation_id": "a/b"}),
     ],
 )
 def test_bodies_that_mean_nothing_are_refused(path: str, body: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from antiphon.engines.base import Placement
 from antiphon.router.ask import Answer, Ask, Placed, Queued, WorkerInfo
+from antiphon.router.bits import Holders, TargetBits
 from antiphon.router.cost import CostWeights
 from antiphon.router.hashing import extend, root_of
 from antiphon.router.index import PrefixIndex
@@ -55,6 +56,71 @@ def test_the_same_choice_as_the_scan(random: Random, count: int, scale: float, l
         assert cheapest_of_all(order, prompt, worths, prefill_scale=scale, home=home, bonus=128) is scanned
         if scale == 1:
             assert order.least() is least_loaded(targets)
+
+
+@pytest.mark.parametrize("busy", [0.0, 0.1, 0.9])
+@pytest.mark.parametrize("groups", ["bits", "foreign bits", "sets"])
+def test_the_same_choice_as_the_scan_of_a_thousand(busy: float, groups: str) -> None:
+    """Most are equal, whole groups are busy, and loads move between the choices so that chunks split and join."""
+    random = Random(f"{busy} {groups}")
+    targets = [target(f"w{n}", 1600 if random.random() < busy else 0, 0.0, random.choice([0, 7, n])) for n in range(1000)]
+    names = [one.name for one in targets]
+    bits = TargetBits()
+    order = LoadOrder(1.0, bits=bits)
+    order.fill(targets)
+    own = bits if groups == "bits" else TargetBits()
+    for name in reversed(names):
+        own.hold(name)
+    for turn in range(60):
+        for one in random.sample(targets, 60):
+            one.prefill = random.choice([0, 160, 1600, 1616])
+            one.last_chosen = random.choice([one.last_chosen, 1000 + turn])
+            order.mark(one)
+        loaded = [one.name for one in targets if one.prefill] or names
+        worths: list[tuple[float, Collection[str]]] = []
+        for worth in (16.0, 160.0, 1440.0, 1600.0):
+            among = random.choice([names, loaded])
+            held = set(random.sample(among, min(random.choice([0, 3, 17, 40, 400, 1000]), len(among))))
+            worths.append((worth, held if groups == "sets" else Holders(own.mask(held), own)))
+        home = random.choice([None, "w0"])
+        scanned = cheapest(targets, 1600, credits_of(worths), prefill_scale=1.0, home=home, bonus=128)
+        assert cheapest_of_all(order, 1600, worths, prefill_scale=1.0, home=home, bonus=128) is scanned
+        assert [entry[:3] for entry in order] == sorted((one.prefill + one.decode, one.last_chosen, n) for n, one in enumerate(targets))
+
+
+def test_the_members_of_a_group_are_found_without_the_others() -> None:
+    targets = [target(f"w{n}", 0, float(n), 0) for n in range(1000)]
+    bits = TargetBits()
+    order = LoadOrder(1.0, bits=bits)
+    order.fill(targets)
+    few = Holders(bits.mask(["w990", "w500", "nobody"]), bits)
+    assert [entry[3].name for entry in order.members(few)] == ["w500", "w990"]
+    targets[990].decode = 3.5
+    order.mark(targets[990])
+    assert [entry[3].name for entry in order.members(few)] == ["w990", "w500"]
+
+
+def test_bits_that_nobody_holds_are_given_to_others() -> None:
+    bits = TargetBits()
+    first = bits.hold("a")
+    assert bits.hold("a") == first and bits.hold("b") != first
+    bits.release("a")
+    assert bits.of("a") == first
+    bits.release("a")
+    assert bits.of("a") == 0 and bits.hold("c") == first and list(bits.names(first)) == ["c"]
+
+
+def test_routers_of_workers_that_come_and_go_keep_no_bits() -> None:
+    view = EventView()
+    router = Router(RouterOptions(), clock=lambda: 0.0, random=Random(1), view=view)
+    ids = array("I", range(400))
+    for number in range(300):
+        router.join(WorkerInfo(name=f"w{number}"))
+        ask = Ask(key=str(number), prompt_tokens=len(ids), ids=ids, arrival=0.0, placement=Placement(session="s"))
+        assert isinstance(router.ask(ask), Placed)
+        router.done(ask.key)
+        router.leave(f"w{number}")
+    assert view.bits.hold("another") == 1
 
 
 def test_targets_that_were_replaced_move_nobody() -> None:

@@ -113,6 +113,19 @@ def test_an_ended_session_is_released_at_once() -> None:
     assert serve(slots, need(C), 3.0).slot == 1
 
 
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_promise_that_was_given_up_does_not_stand_before_a_new_one(*, ended: bool) -> None:
+    slots = Slots(3)
+    serve(slots, need(A, session="a"), 1.0)
+    slots.promise(0, 200, until=3600.0, now=1.0)
+    if ended:
+        slots.end_session("a")
+    else:
+        slots.hold(0, A[:50])
+    slots.promise(0, 100, until=300.0, now=2.0)
+    assert [slots[0].promise(now) for now in (3.0, 301.0)] == [100, 0]
+
+
 def test_a_slot_that_samples_is_not_copied_and_a_busy_one_not_chosen() -> None:
     slots = Slots(2)
     serve(slots, need(SYSTEM, A), 1.0)

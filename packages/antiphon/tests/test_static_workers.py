@@ -38,6 +38,10 @@ def test_flags(flag: str, worker: StaticWorker) -> None:
         ("http://h,every_address=no", "none of kind"),
         ("http://h,block_tokens=many", "Expected `int"),
         ("https://h,every_address", "http only"),
+        ("http://[::1", "no address of a worker"),
+        ("http://h:99999", "no address of a worker"),
+        ("http://h:abc,every_address", "no address of a worker"),
+        ("http://h:0", "no address of a worker"),
     ],
 )
 def test_flags_that_say_nothing_are_refused(flag: str, sentence: str) -> None:
@@ -120,6 +124,38 @@ def test_the_file_is_read_again(tmp_path: Path, caplog: pytest.LogCaptureFixture
     assert caplog.text.count("stay as they were") == 1
 
 
+def test_a_file_that_is_gone_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file, clock = tmp_path / "workers.toml", VirtualClock()
+    text = '[[worker]]\nurl = "http://a:1"\n'
+    file.write_text(text)
+    tasks: list[asyncio.Task[None]] = []
+
+    def take_away() -> None:
+        file.unlink()
+
+        async def later() -> None:
+            await clock.sleep(9)
+            file.write_text(text)
+            await clock.sleep(3)
+            file.write_text(2 * text)
+            await clock.sleep(3)
+            file.write_text(text.replace("a:1", "b:1"))
+
+        tasks.append(asyncio.get_running_loop().create_task(later()))
+
+    first, second = told(StaticDirectory([], file, clock=clock), clock, take_away)
+    assert [one.name for one in (*first, *second)] == ["a:1", "b:1"]
+    assert caplog.text.count("cannot read the file") == 1
+    assert f"the file of workers {file}: two workers are called 'a:1'" in caplog.text
+
+
+def test_a_name_that_cannot_be_looked_up_is_no_end(caplog: pytest.LogCaptureFixture) -> None:
+    clock = VirtualClock()
+    long = "x" * 64
+    (first,) = told(StaticDirectory([f"p=http://{long}:1,every_address"], None, clock=clock), clock)
+    assert first == () and f"cannot resolve {long}" in caplog.text
+
+
 def test_names_are_resolved_again() -> None:
     clock = VirtualClock()
     answers: list[Sequence[str] | OSError] = [["10.0.0.2", "10.0.0.1"], OSError("no such host"), ["10.0.0.2", "fd00::1"]]
@@ -149,6 +185,8 @@ def test_start_refuses_what_cannot_be_meant(tmp_path: Path) -> None:
     for flags, where in ((["http://a:1"], file), (["http://a:1", "http://a:1/base"], None)):
         with pytest.raises(ConfigError, match="two workers are called 'a:1'"):
             StaticDirectory(flags, where, clock=clock)
+    with pytest.raises(ConfigError, match="two workers are called 'local'"):
+        StaticDirectory(["local=http://a:1"], None, clock=clock, taken=["local"])
 
 
 def test_loopback_resolves() -> None:

@@ -257,8 +257,35 @@ def test_nobody_there_is_unavailable():
     async def scene():
         async with worker() as stage:
             address = stage.address
-        with pytest.raises(WorkerUnavailable):
+        with pytest.raises(WorkerUnavailable, match=": Connection refused"):
             await connect(address)
+
+    run(scene)
+
+
+def test_another_start_behind_the_same_port_gets_no_jobs():
+    async def scene():
+        async with worker() as stage:
+            client = await client_of(stage)
+            server = stage.service.stream
+            server.incarnation = "another"
+            connection = next(iter(server.connections))
+            connection.close()
+            while connection in server.connections:
+                await asyncio.sleep(0)
+            # It is asked, and left alone.
+            while not server.connections:
+                await asyncio.sleep(0)
+            while server.connections:
+                await asyncio.sleep(0)
+            assert not client.ready()
+            with pytest.raises(WorkerUnavailable):
+                await answer(client, stage.job("x"))
+            await client.close()
+            card, late = await connect(stage.address)
+            assert card.incarnation != "another"
+            with pytest.raises(WorkerUnavailable, match="started anew"):
+                await late.start()
 
     run(scene)
 

@@ -114,6 +114,8 @@ SESSIONS: list[tuple[Headers, dict[str, Any], tuple[str | None, str | None, bool
     ({**CC, "x-dynamo-session-final": "true"}, {}, ("S", None, True)),
     ({**CC, "x-dynamo-session-final": "false"}, control(action="close"), ("S", None, False)),
     ({}, control(session_id="x" * 300, action="close"), ("x" * 256, None, True)),
+    ({"x-parent-session-id": "x" * 300}, control(session_id="x" * 300), ("x" * 256, None, False)),
+    ({"x-claude-code-agent-id": "a", "x-claude-code-session-id": "s" * 300}, {}, ("a", "s" * 256, False)),
 ]
 
 

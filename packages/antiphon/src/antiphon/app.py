@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from antiphon.access.account import current
 from antiphon.access.keyring import Keyring, keyring_of
 from antiphon.auth import guarded
 from antiphon.catalog import CatalogRoutes, build_catalog
@@ -68,7 +69,7 @@ def build_app(
     if settings.reported_context_length is not None:
         anthropic = scaled(anthropic, scale)
     limits: dict[str, Any] = {"body_limit": settings.max_body_bytes, "keepalive_seconds": settings.keepalive_seconds}
-    meta = MetaRoutes(pipeline, anthropic, chat)
+    meta = MetaRoutes(pipeline, anthropic, chat, has_keys=keyring is not None)
     catalog = CatalogRoutes(build_catalog(pipeline.model, settings, created=created), meta.refuse)
     openai = ResponsesRoutes(responses or Responses(pipeline, store=None), responses_envelope(), **limits)
     socket = ResponsesSocket(openai.responses, enabled=settings.enable_websocket, **limits)
@@ -165,19 +166,22 @@ class CountRoute:
 class MetaRoutes:
     """Everything that is not a turn."""
 
-    def __init__(self, pipeline: Pipeline, anthropic: Surface, chat: Surface) -> None:
+    def __init__(self, pipeline: Pipeline, anthropic: Surface, chat: Surface, *, has_keys: bool) -> None:
         self._pipeline = pipeline
+        self._has_keys = has_keys
         self._surfaces = {"messages": anthropic, "chat": chat}
 
     async def health(self, request: Request) -> Response:
-        """200 only when a turn could start now."""
+        """200 only when a turn could start now. On a server with keys only an operator reads where the workers are."""
         ready = self._pipeline.engine.ready()
         body: dict[str, Any] = {
             "status": "ready" if ready else "no worker",
             "model": self._pipeline.model.name,
             "running_turns": self._pipeline.running,
         }
-        if isinstance(self._pipeline.engine, Fleet):
+        account = current.get()
+        tells_all = not self._has_keys or (account is not None and account.entry.operator)
+        if isinstance(self._pipeline.engine, Fleet) and tells_all:
             fleet = self._pipeline.engine
             events = {one.target: one.state for one in fleet.event_states()}
             body |= {"queued_turns": fleet.queued, "workers": fleet.reports(), "kv_events": events}

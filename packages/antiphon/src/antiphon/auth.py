@@ -12,7 +12,7 @@ from antiphon_turns.errors import AntiphonError, AuthError, Forbidden
 
 OPEN_PATHS = frozenset({"/", "/health", "/live", "/api/hello", "/api/event_logging/batch"})
 """Probes of load balancers and start-up checks of clients carry no key, and a client takes its refusal for a bad connection."""
-OPERATOR_PATHS = ("/metrics", "/router/")
+OPERATOR_PATHS = ("/metrics", "/router/", "/antiphon/kv-snapshot")
 """Beginnings of paths that tell of all tenants, or act for them."""
 KEY_HEADERS = (b"x-api-key", b"authorization")
 
@@ -26,11 +26,15 @@ def guarded(app: ASGIApp, keyring: Keyring | None, *, refuse: Refuse) -> ASGIApp
         return app
 
     async def check(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket") or scope["path"] in OPEN_PATHS:
+        if scope["type"] not in ("http", "websocket"):
             await app(scope, receive, send)
             return
         headers = headers_of(scope)
         found = keyring.find(sent_keys(headers))
+        if scope["path"] in OPEN_PATHS:
+            current.set(found[1] if found is not None else None)
+            await app(scope, receive, send)
+            return
         error: AntiphonError = AuthError("the API key is missing or wrong; send it as x-api-key or as a Bearer token")
         if found is not None:
             key, account = found

@@ -49,6 +49,12 @@ def show_banner(console: Console, *, url: str, model: Model, engine: str, load_s
     console.print(Text(f"    {launch_command(url, model.context_length)}"), soft_wrap=True)
 
 
+def workers_there(there: int, listed: int) -> str:
+    """How many workers there are, for the start-up text."""
+    what = f"{listed} worker{'' if listed == 1 else 's'}"
+    return what if there == listed else f"{what}, {there or 'none'} of them ready"
+
+
 def names(model: Model) -> str:
     """What the model answers to."""
     patterns = model.aliases.patterns

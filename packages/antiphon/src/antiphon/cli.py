@@ -12,6 +12,7 @@ from rich.console import Console
 from antiphon import __version__
 from antiphon.config import Settings, WorkerSettings
 from antiphon.config_cli import config
+from antiphon.doctor_cli import doctor_command
 from antiphon.explain_cli import explain_command
 from antiphon.keys_cli import keys
 from antiphon.launch_cli import LaunchCommand, launch_command
@@ -190,6 +191,7 @@ app.command()(with_settings(frontend, Settings))
 app.command()(with_settings(worker, WorkerSettings))
 app.add_typer(keys, name="keys")
 app.add_typer(config, name="config")
+app.command("doctor")(with_settings(doctor_command, Settings, also={"as_json": AsJson}))
 app.command("explain")(explain_command)
 app.command("bench")(bench_command)
 app.command("simulate")(simulate_command)

@@ -27,17 +27,17 @@ DEFAULT_LIMITS = ConnectionLimits()
 
 
 class ReaderWatch:
-    """Ends a connection whose client has left a full buffer unread for too long. A buffer of the connection holds 64 KiB; when it is
-    full the stream waits, and goes on when it has fallen to 16 KiB."""
+    """Ends a connection whose client has left a full buffer unread for too long. A connection's buffer holds 64 KiB, with
+    TLS 512; when it is full the stream waits, and goes on when it is nearly empty."""
 
     def __init__(self, limits: ConnectionLimits, loop: asyncio.AbstractEventLoop) -> None:
         self._seconds = limits.reader_seconds
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
 
-    def full(self, transport: asyncio.BaseTransport) -> None:
+    def full(self, transport: asyncio.Transport) -> None:
         """The buffer is full now."""
-        if self._timer is None and isinstance(transport, asyncio.WriteTransport):
+        if self._timer is None:
             self._timer = self._loop.call_later(self._seconds, transport.abort)
 
     def free(self) -> None:

@@ -1,5 +1,6 @@
 """Several processes that share a port. The parent serves nothing: it starts them, starts again what dies, and passes signals on."""
 
+import ctypes
 import logging
 import os
 import signal
@@ -14,6 +15,8 @@ log = logging.getLogger("antiphon")
 
 # A process that lives shorter than this is not started again: what killed it will kill the next one too.
 SHORTEST_LIFE_SECONDS = 5.0
+# Of linux/prctl.h.
+_PR_SET_PDEATHSIG = 1
 
 
 def sharing(listener: socket.socket) -> socket.socket:
@@ -32,7 +35,7 @@ def reserve(host: str, port: int, flags: str) -> socket.socket:
     probe = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     reserved = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        # Without SO_REUSEPORT the probe fails on an address that others share already, and so do not we join them unasked.
+        # Without SO_REUSEPORT the probe fails on an address that others share already: nobody joins them unasked.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind((host, port))
         port = probe.getsockname()[1]
@@ -74,6 +77,7 @@ class Processes:
         return self._status
 
     def _start(self, number: int) -> None:
+        parent = os.getpid()
         pid = os.fork()
         if pid:
             self._numbers[pid] = number
@@ -85,6 +89,7 @@ class Processes:
                 signal.signal(signum, signal.SIG_DFL)
             # Until the process listens to it: a wish to reload must not end what has not loaded yet.
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            _end_with(parent)
             status = self._work(number)
         except ConfigError as error:
             log.error("%s", error.message)
@@ -118,3 +123,10 @@ class Processes:
         self._stopping = True
         for pid in self._numbers:
             os.kill(pid, signum)
+
+
+def _end_with(parent: int) -> None:
+    """A parent that is killed cannot pass anything on, and its children would keep the port: the kernel tells them."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGTERM)

@@ -103,8 +103,9 @@ class Responses:
             argument_streaming=turn.request.argument_streaming,
         )
 
-    def start(self, turn: ResponsesTurn, prepared: Prepared) -> Run:
-        """Runs a turn in the background; it is stored from the start. Raises CapacityError and WorkerUnavailable."""
+    def start(self, turn: ResponsesTurn, prepared: Prepared, room: contextlib.ExitStack) -> Run:
+        """Runs a turn in the background; it is stored from the start. `room` is what it holds and gives back at its end, once it has
+        begun. Raises CapacityError and WorkerUnavailable."""
         self.runs.check_room()
         projector = self.projector(turn)
 
@@ -113,12 +114,11 @@ class Responses:
                 async for batch in batches:
                     run.add([payload for event in batch for payload in projector.push_events(event)])
 
-        room = contextlib.ExitStack()
-        room.enter_context(self.pipeline.admission.turns())
         run = Run(turn.response_id, turn.tenant, projector)
         self.keep(turn, run.body(), ())
-        room.callback(hold_observation())
-        self.runs.start(run, work()).add_done_callback(lambda task: room.close())
+        task, held = self.runs.start(run, work()), room.pop_all()
+        held.callback(hold_observation())
+        task.add_done_callback(lambda task: held.close())
         return run
 
     def keep(self, turn: ResponsesTurn, body: bytes, output: Items) -> None:

@@ -1,7 +1,7 @@
 """The routes of the Responses surface: create, retrieve, follow, delete, cancel, list input, compact, count."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from typing import NamedTuple
 from urllib.parse import parse_qs
 
@@ -111,8 +111,10 @@ class ResponsesRoutes:
             await run_watched(asked.answer, call, [await self.responses.prepare(turn)], asked.receive)
 
     async def _start(self, asked: Asked, turn: ResponsesTurn) -> None:
-        prepared = await self.responses.prepare(turn)
-        run = self.responses.start(turn, prepared)
+        with ExitStack() as room:
+            room.enter_context(self.responses.pipeline.admission.turns())
+            prepared = await self.responses.prepare(turn)
+            run = self.responses.start(turn, prepared, room)
         headers = [(self._surface.request_id_header, asked.answer.request_id), *notes(prepared), cache_header([prepared], None)]
         if turn.call.stream:
             await self._follow(asked, run, 0, headers)

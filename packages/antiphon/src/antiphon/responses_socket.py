@@ -90,6 +90,7 @@ class Connection:
         self._body_limit = body_limit
         self._keepalive_seconds = keepalive_seconds
         self._waiting: asyncio.Queue[bytes] = asyncio.Queue()
+        self._waiting_bytes = 0
         self._memory = ConnectionMemory(size=2 * body_limit)
 
     async def serve(self, receive: Receive) -> None:
@@ -97,10 +98,15 @@ class Connection:
         worker = asyncio.create_task(self._work())
         try:
             while (message := await receive())["type"] != "websocket.disconnect":
-                if self._waiting.qsize() >= MAX_WAITING:
-                    await self._write(wire.socket_error(RateLimited(f"{MAX_WAITING} requests wait on this connection already")))
+                frame = frame_of(message)
+                # One frame of the largest size may always wait; beside others it must fit, so that a connection holds no more than two.
+                full = self._waiting_bytes > 0 and self._waiting_bytes + len(frame) > self._body_limit
+                if full or self._waiting.qsize() >= MAX_WAITING:
+                    text = f"{self._waiting.qsize()} requests of {self._waiting_bytes} bytes wait on this connection already"
+                    await self._write(wire.socket_error(RateLimited(text)))
                 else:
-                    self._waiting.put_nowait(frame_of(message))
+                    self._waiting_bytes += len(frame)
+                    self._waiting.put_nowait(frame)
         finally:
             worker.cancel()
             with contextlib.suppress(asyncio.CancelledError, OSError):
@@ -109,6 +115,7 @@ class Connection:
     async def _work(self) -> None:
         while True:
             frame, tag = await self._waiting.get(), self._responses.pipeline.new_tag()
+            self._waiting_bytes -= len(frame)
             with observed_frame(frame, f"req_{tag}"):
                 await self._answer(frame, tag)
 

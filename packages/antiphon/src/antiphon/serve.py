@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -22,7 +23,7 @@ from starlette.types import ASGIApp
 from antiphon.access.keyring import keyring_of
 from antiphon.activation import inherited_listener
 from antiphon.app import build_app
-from antiphon.banner import show_banner
+from antiphon.banner import show_banner, workers_there
 from antiphon.catalog import chosen_profile
 from antiphon.config import Settings
 from antiphon.engine_settings import EngineSettings
@@ -187,6 +188,9 @@ class Server:
             observers = build_observers(settings, pipeline)
             about: dict[str, Any] = {"responses": responses, "router_api": router_api, "keyring": keyring, "observers": observers}
             app = build_app(pipeline, settings, created=int(time.time()), **about)
+            # What is there now stays, and no collection while streams run need look through it.
+            gc.collect()
+            gc.freeze()
             host, port = self._listener.getsockname()[:2]
             stop = asyncio.Event()
             reloader = Reloader(settings, self._file, keyring=keyring, tls=tls, use_rules=pipeline.use_rules)
@@ -195,7 +199,7 @@ class Server:
                     self._console,
                     url=url_of(host, port, scheme="https" if tls is not None else "http"),
                     model=model,
-                    engine=f"{settings.engine} engine" if not isinstance(engine, Fleet) else f"{len(engine.reports())} workers",
+                    engine=f"{settings.engine} engine" if not isinstance(engine, Fleet) else _workers_of(engine),
                     load_seconds=time.monotonic() - started,
                 )
                 left = 0.0
@@ -364,6 +368,11 @@ def build(settings: Settings) -> tuple[Model, Engine]:
         model = build_model(settings, choice)
         return model, build_fleet(settings, model)
     return build_engine(settings, choice)
+
+
+def _workers_of(fleet: Fleet) -> str:
+    reports = fleet.reports()
+    return workers_there(sum(report.state == "ready" for report in reports), len(reports))
 
 
 def choice_of(settings: EngineSettings) -> ModelChoice:

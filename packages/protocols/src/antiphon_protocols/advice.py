@@ -67,7 +67,7 @@ def read_advice(
     nvext = nvext or Nvext()
     control = nvext.session_control or SessionControl()
     session = headers.get(CANONICAL_HEADER) or _controlled(control)
-    session = session or session_id(headers, user_id=user_id, prompt_cache_key=prompt_cache_key)
+    session = (session or session_id(headers, user_id=user_id, prompt_cache_key=prompt_cache_key) or "")[:MAX_LENGTH] or None
     if control.action is not None and session is None:
         raise invalid("nvext.session_control.session_id", "Field required, because nothing else in the request names the session")
     ends = _switch(headers, FINAL_HEADER)
@@ -75,7 +75,7 @@ def read_advice(
     return Advice(
         hints=agent_hints(nvext.agent_hints, headers),
         routing=routing_wish(nvext, headers),
-        session=session[:MAX_LENGTH] if session else None,
+        session=session,
         parent=None if parent == session else parent,
         session_ends=control.action == "close" if ends is None else ends,
         retain_seconds=max(retain_seconds, _open_seconds(control), retention.of_nvext(nvext.cache_control)),

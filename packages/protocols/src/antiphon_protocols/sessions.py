@@ -48,7 +48,7 @@ def parent_session_id(headers: Mapping[str, str]) -> str | None:
         if value:
             return value[:MAX_LENGTH]
     if headers.get("x-claude-code-agent-id"):
-        return headers.get("x-claude-code-session-id") or None
+        return headers.get("x-claude-code-session-id", "")[:MAX_LENGTH] or None
     return None
 
 

@@ -13,6 +13,7 @@ from antiphon_tokenizers.history import calls_before, kept_since, policy_of, rep
 from antiphon_tokenizers.jsontext import FixedObject
 from antiphon_tokenizers.messages import natural_turn, template_messages
 from antiphon_tokenizers.normalise import Entry, in_call_order, is_answered
+from antiphon_tokenizers.probe import Abilities
 from antiphon_tokenizers.replay import Restored, Slots, restore, sampled_first, without_reasoning, woven
 from antiphon_tokenizers.splice import Spliced, splice
 from antiphon_tokenizers.template import ChatTemplate, TemplateRefusal
@@ -76,6 +77,11 @@ class Renderer:
         self._leads: dict[bytes, str] = {}
         self._frames = probe_frames(template, frame, family.switches.agent)
         self._opens_behind_results = bool(frame.result_ends) and bool(self._opening_alone(dict(family.switches.agent), behind_result=True))
+
+    @property
+    def abilities(self) -> Abilities:
+        """What the template can do."""
+        return self._template.abilities
 
     def render(self, request: TurnRequest, records: Mapping[int, TurnRecord] | None = None) -> Rendered:
         """The prompt of a request. `records`: by message index, what is known to have been sampled for a past turn. Raises

@@ -40,9 +40,9 @@ class Account:
         """Room for one request of so many turns. Raises AuthError, InvalidRequest and RateLimited; a refused request costs nothing."""
         most = self.entry.max_turns
         if most is not None and count > most:
-            raise InvalidRequest(f"n: this API key may run {most} turns at once, and the request asks for {count}", param="n")
+            raise InvalidRequest(f"n: the API key {self.name} may run {most} turns at once, and the request asks for {count}", param="n")
         if most is not None and self.taken + count > most:
-            message = f"this API key has {self.taken} turns running and may have {most} at once; wait until one has ended"
+            message = f"the API key {self.name} has {self.taken} turns running and may have {most} at once; wait until one has ended"
             raise RateLimited(message, retry_after=RETRY_AFTER_SECONDS)
         self.request()
         self.taken += count
@@ -54,15 +54,15 @@ class Account:
     def request(self) -> None:
         """Counts one request. Raises AuthError, and RateLimited with the seconds to wait."""
         if self.revoked:
-            raise AuthError("this API key has been revoked")
+            raise AuthError(f"the API key {self.name} has been revoked")
         now = self._clock()
         if self._tokens is not None and (wait := self._tokens.wait(1.0, now=now)):
             most = self.entry.prompt_tokens_per_minute
-            raise RateLimited(f"this API key may send {most} prompt tokens a minute and has sent more", retry_after=wait)
+            raise RateLimited(f"the API key {self.name} may send {most} prompt tokens a minute and has sent more", retry_after=wait)
         if self._requests is not None:
             if wait := self._requests.wait(1.0, now=now):
                 most = self.entry.requests_per_minute
-                raise RateLimited(f"this API key may make {most} requests a minute and has made more", retry_after=wait)
+                raise RateLimited(f"the API key {self.name} may make {most} requests a minute and has made more", retry_after=wait)
             self._requests.spend(1.0, now=now)
 
     def charge(self, prompt_tokens: int) -> None:
@@ -78,7 +78,9 @@ class Account:
     def check_model(self, model: str) -> None:
         """Raises UnknownModel, as for a name that nobody has."""
         if not self.may_use(model):
-            raise UnknownModel(f"this API key may not use the model {model[:200]!r}; GET /v1/models lists what it may", param="model")
+            raise UnknownModel(
+                f"the API key {self.name} may not use the model {model[:200]!r}; GET /v1/models lists what it may", param="model"
+            )
 
 
 current: ContextVar[Account | None] = ContextVar("account", default=None)

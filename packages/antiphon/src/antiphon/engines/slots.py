@@ -134,7 +134,9 @@ class Slots:
     def promise(self, index: int, tokens: int, *, until: float, now: float) -> None:
         """The first tokens of a slot are to be kept until a time. A longer promise that was made before stands."""
         slot = self._slots[index]
-        if tokens <= 0 or until <= max(now, slot.promised_until):
+        # A promise that was given up leaves its time behind.
+        before = slot.promised_until if slot.promise(now) else now
+        if tokens <= 0 or until <= max(now, before):
             return
         slot.promised, slot.promised_until = tokens, until
         kept = [one for one in self._slots if one.promise(now)]

@@ -165,10 +165,20 @@ class _Wire(asyncio.Protocol):
 
 
 class StreamClient:
-    """An `antiphon.engines.base.Engine` at `host`:`port`. `constrains` and `reports_logprobs` are what the worker's card says. Between
-    `start` and `close` a lost connection is made anew, later and later up to five seconds apart."""
+    """An `antiphon.engines.base.Engine` at `host`:`port`. `constrains`, `reports_logprobs` and `incarnation` are what the worker's card
+    says. Between `start` and `close` a lost connection is made anew, later and later up to five seconds apart, but with no other
+    incarnation: that one may have another model, and has another card."""
 
-    def __init__(self, host: str, port: int, *, key: str | None = None, constrains: bool = False, reports_logprobs: bool = False) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        key: str | None = None,
+        incarnation: str = "",
+        constrains: bool = False,
+        reports_logprobs: bool = False,
+    ) -> None:
         self.constrains = constrains
         self.reports_logprobs = reports_logprobs
         self.where = f"{host}:{port}"
@@ -177,7 +187,7 @@ class StreamClient:
         self._key = key or ""
         self._wire: _Wire | None = None
         self._keeper: asyncio.Task[None] | None = None
-        self.incarnation = ""
+        self._incarnation = incarnation
 
     async def start(self) -> None:
         """Connects. Raises ConfigError when the worker refuses, WorkerUnavailable when it is not there."""
@@ -232,7 +242,9 @@ class StreamClient:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await loop.create_connection(lambda: wire, self._host, self._port)
-                self.incarnation = await wire.greeted
+                incarnation = await wire.greeted
+                if incarnation != self._incarnation:
+                    raise WorkerUnavailable(f"the worker at {self.where} has been started anew since it showed its card")
         except (TimeoutError, OSError) as error:
             wire.close()
             raise WorkerUnavailable(f"no worker answers at {self.where}: {error or 'time-out'}") from error

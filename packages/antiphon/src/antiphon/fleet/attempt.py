@@ -30,6 +30,7 @@ class Attempt:
         self._wait = watch.begin(lambda: not member.health.is_well)
         self._vocab_size = vocab_size
         self._on_first: Callable[[str], None] | None = on_first
+        self._waited: float | None = placed.waited
         member.jobs += 1
 
     async def next(self) -> Chunk:
@@ -56,6 +57,10 @@ class Attempt:
         ids = chunk.ids
         if ids and not 0 <= min(ids) <= max(ids) < self._vocab_size:
             raise WorkerProtocolError(f"worker {self._member.name} sampled tokens that the model does not have; it serves another model")
+        if self._waited is not None and (chunk.queue_seconds is not None or ids or chunk.finish is not None):
+            # The engine may tell of its own queue before there is a token; both are told together, once.
+            chunk = msgspec.structs.replace(chunk, queue_seconds=self._waited + (chunk.queue_seconds or 0.0))
+            self._waited = None
         if self._on_first is not None and (ids or chunk.finish is not None):
             chunk = self._first(chunk, self._on_first)
         return chunk
@@ -73,8 +78,7 @@ class Attempt:
         self._on_first = None
         self._watch.heard(self._wait)
         on_first(self._placed.key)
-        queued = self._placed.waited + (chunk.queue_seconds or 0.0)
-        return msgspec.structs.replace(chunk, worker=self._member.name, queue_seconds=queued)
+        return msgspec.structs.replace(chunk, worker=self._member.name)
 
 
 def _for_rank(job: Job, member: Member, placed: Placed) -> Job:

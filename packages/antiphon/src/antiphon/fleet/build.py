@@ -19,7 +19,7 @@ from antiphon.simulation.clock import RealClock
 from antiphon.workers.cache_publisher import HasCache
 from antiphon.workers.card import WorkerCard
 from antiphon.workers.directory import WorkerDirectory
-from antiphon.workers.local import LocalConnector, WithLocal
+from antiphon.workers.local import LOCAL, LocalConnector, WithLocal
 from antiphon.workers.probe import Connector
 from antiphon.workers.static import StaticDirectory
 from antiphon_turns.errors import ConfigError
@@ -40,7 +40,8 @@ def build_fleet(settings: Settings, model: Model, *, local: Engine | None = None
     clock = RealClock()
     siblings, key = settings.kv_siblings, settings.api_key
     index = KvIndex(sibling=(lambda: snapshot_of(siblings, key=key)) if siblings else None)
-    directory: WorkerDirectory = StaticDirectory(settings.worker_urls, settings.workers, clock=clock)
+    taken = () if local is None else (LOCAL.name,)
+    directory: WorkerDirectory = StaticDirectory(settings.worker_urls, settings.workers, clock=clock, taken=taken)
     connector: Connector = NetworkConnector(model.tokenizer, key=settings.worker_key)
     if local is not None:
         directory, connector = WithLocal(directory), LocalConnector(local_card(settings, model, local), local, connector)

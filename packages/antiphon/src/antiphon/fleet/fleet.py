@@ -96,7 +96,8 @@ class Fleet:
                 placed = await self._placed(key, journey)
                 member = self._members.get(placed.worker)
                 if member is None or member.engine is None:
-                    # It left while the job waited for its turn.
+                    # It left while the job waited for its turn; whoever tells the router may need a turn of the loop.
+                    await asyncio.sleep(0)
                     continue
                 attempt = Attempt(
                     member,
@@ -122,7 +123,7 @@ class Fleet:
                 except WorkerRefusal:
                     raise
                 except WorkerError as failure:
-                    self._move(journey, member, failure)
+                    self._failed(journey, member, failure)
                 finally:
                     await attempt.close()
             finally:
@@ -236,9 +237,11 @@ class Fleet:
     def _prefilled(self, key: str) -> None:
         self._deal(self._router.prefilled(key))
 
-    def _move(self, journey: Journey, member: Member, failure: WorkerError) -> None:
-        """Counts a failure; raises it when the job cannot go on."""
+    def _failed(self, journey: Journey, member: Member, failure: WorkerError) -> None:
+        """Counts a failure; raises it when the job needs another worker and cannot go on there."""
         self._members.failed(member)
+        if journey.missing() is not None:
+            return
         why = journey.why_not()
         if why is not None:
             log.warning("worker %s failed a job: %s (%s)", member.name, failure.message, why)

@@ -140,6 +140,9 @@ class Members:
 
     def failed(self, member: Member) -> None:
         """A job failed on it, and it was not the job's fault: it is looked at now."""
+        if self._members.get(member.name) is not member:
+            # It has left, and another one may have its name.
+            return
         member.breaker.failed(self._clock.now())
         self._settle(member)
         wake = self._wake.get(member.name)
@@ -255,6 +258,7 @@ class Members:
         self._source.accept(card)
         await engine.start()
         member.card, member.engine = card, engine
+        member.health.answered()
         log.info("worker %s is there: %s at %s, model %s", member.name, card.kind, member.address.url, card.model)
         self._join_router(member)
 
@@ -264,10 +268,13 @@ class Members:
         if before is None or card.incarnation == before.incarnation:
             return
         log.warning("worker %s has started anew; what it held is forgotten", member.name)
-        # Whatever the old client was connected to is gone, and the new process may be reached in another way.
-        await self._hang_up(member)
+        # Whatever the old client was connected to is gone, and the new process may be reached in another way. Until it is, nothing may be
+        # placed there; and what its predecessor did is not held against it.
+        engine, member.engine = member.engine, None
+        member.breaker = Breaker(self._options.breaker)
         self._settle(member)
-        member.breaker.succeeded()
+        if engine is not None:
+            await engine.close()
         await self._reach(member)
 
     def _join_router(self, member: Member) -> None:

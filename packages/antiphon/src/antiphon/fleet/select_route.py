@@ -2,9 +2,10 @@
 goes. docs/router-api.md is the reference. It has workers and loads of its own, apart from those that this server sends turns to."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
+from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -23,17 +24,24 @@ from antiphon_turns.errors import AntiphonError, ConfigError, InvalidRequest, No
 
 PREFIX = "/router"
 T = TypeVar("T")
-WorkerId = str | int
+Name = Annotated[str, Meta(max_length=256)]
+WorkerId = Name | int
 """Answers always have text: a number beyond 2^53 would not survive every JSON reader on its way back."""
+# Each rank is one more target to keep and to weigh.
+Ranks = Annotated[int, Meta(ge=1, le=1024)]
+Size = Annotated[int, Meta(ge=1, le=(1 << 31) - 1)]
+Signed = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
+Unsigned = Annotated[int, Meta(ge=0, le=(1 << 32) - 1)]
+Seconds = Annotated[float, Meta(ge=0)]
 
 
 class WorkerBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A worker. `kv_events` as in a file of workers; `incarnation` changes when its cache is lost."""
 
     worker_id: WorkerId
-    block_tokens: int = 16
-    batch_tokens: int = 8192
-    ranks: int = 1
+    block_tokens: Size = 16
+    batch_tokens: Size = 8192
+    ranks: Ranks = 1
     constrains: bool = False
     kv_events: list[str] = []
     incarnation: str = ""
@@ -44,26 +52,26 @@ class SelectBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     reservation may wait for room."""
 
     token_ids: list[int]
-    session: str | None = None
-    parent: str | None = None
-    salt: str = ""
-    priority: int = 0
-    strict_priority: int = 0
-    latency_sensitivity: float = 0.0
-    osl: int | None = None
+    session: Name | None = None
+    parent: Name | None = None
+    salt: Name = ""
+    priority: Signed = 0
+    strict_priority: Unsigned = 0
+    latency_sensitivity: Seconds = 0.0
+    osl: Unsigned | None = None
     mode: RouterMode | None = None
     worker_id: WorkerId | None = None
     rank: int | None = None
     exclude: list[WorkerId] = []
     needs_grammar: bool = False
-    reservation_id: str | None = None
-    max_wait_seconds: float = 30.0
+    reservation_id: Name | None = None
+    max_wait_seconds: Seconds = 30.0
 
 
 class OutputBody(msgspec.Struct, forbid_unknown_fields=True):
     """So many tokens more were sampled."""
 
-    tokens: int
+    tokens: Size
 
 
 _WORKER = msgspec.json.Decoder(WorkerBody)
@@ -121,8 +129,6 @@ class SelectRoutes:
         name = str(body.worker_id)
         if "/" in name or not name:
             raise InvalidRequest("worker_id: must be a name without a slash", param="worker_id")
-        if min(body.block_tokens, body.batch_tokens, body.ranks) < 1:
-            raise InvalidRequest("block_tokens, batch_tokens, ranks: must be positive", param="ranks")
         try:
             feeds = tuple(parse_feed(feed) for feed in body.kv_events)
         except ConfigError as error:
@@ -163,6 +169,8 @@ class SelectRoutes:
 
     async def _reserve(self, request: Request) -> Response:
         body = await self._body(request, _SELECT)
+        if body.reservation_id is not None and "/" in body.reservation_id:
+            raise InvalidRequest("reservation_id: must be a name without a slash", param="reservation_id")
         ask = self._ask(body, body.reservation_id or self._new_id())
         if ask.key in self._reservations:
             raise InvalidRequest(f"reservation_id: {ask.key!r} is in use", param="reservation_id")
@@ -175,10 +183,7 @@ class SelectRoutes:
 
     async def _output(self, request: Request) -> Response:
         key = self._known(request)
-        tokens = (await self._body(request, _OUTPUT)).tokens
-        if tokens < 1:
-            raise InvalidRequest("tokens: must be positive", param="tokens")
-        self._reservations.progressed(key, tokens)
+        self._reservations.progressed(key, (await self._body(request, _OUTPUT)).tokens)
         return Response(status_code=204)
 
     async def _release(self, request: Request) -> Response:

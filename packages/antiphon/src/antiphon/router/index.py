@@ -1,20 +1,21 @@
 """Who holds which block: hash -> set of workers, as bits of one integer."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
+
+from antiphon.router.bits import Holders, TargetBits, bits_of
 
 _CHECKS = 4
 
 
 class PrefixIndex:
     """Workers are named by text. `max_blocks` bounds the number of different hashes; beyond it the ones stored longest ago
-    go first, since a worker that still holds them will say so again. Not safe to share between threads."""
+    go first, since a worker that still holds them will say so again. `bits` are those of its groups. Not safe to share between threads."""
 
     def __init__(self, max_blocks: int = 4_000_000) -> None:
+        self.bits = TargetBits()
         self._max = max_blocks
         self._holders: dict[int, int] = {}
         self._bits: dict[str, int] = {}
-        self._names: dict[int, str] = {}
-        self._free: list[int] = []
         self.evicted = 0
 
     def __len__(self) -> int:
@@ -56,7 +57,7 @@ class PrefixIndex:
         if bit is None:
             return
         self._holders = {block: left for block, holders in self._holders.items() if (left := holders & ~bit)}
-        self._free.append(bit)
+        self.bits.release(worker)
 
     def holds(self, worker: str, block: int) -> bool:
         """Whether the worker is known to hold this block."""
@@ -64,11 +65,11 @@ class PrefixIndex:
 
     def depths(self, hashes: Sequence[int]) -> dict[str, int]:
         """For each worker that holds a beginning of the prompt, how many of its blocks, from the first on."""
-        return {self._names[bit]: depth for depth, mask in self._masks(hashes).items() for bit in _bits(mask)}
+        return {name: depth for depth, mask in self._masks(hashes).items() for name in self.bits.names(mask)}
 
     def levels(self, hashes: Sequence[int]) -> list[tuple[int, Collection[str]]]:
         """The same the other way round: numbers of blocks, each with the workers that hold just so many. Costs nothing for each worker."""
-        return [(depth, _Holders(mask, self._bits, self._names)) for depth, mask in self._masks(hashes).items()]
+        return [(depth, Holders(mask, self.bits)) for depth, mask in self._masks(hashes).items()]
 
     def dump(self) -> dict[str, list[int]]:
         """All hashes by worker, for a sibling that starts."""
@@ -111,7 +112,7 @@ class PrefixIndex:
                 sound &= get(hashes[place], 0)
             if sound:
                 out[depth] = out.get(depth, 0) | sound
-            for bit in _bits(mask & ~sound):
+            for bit in bits_of(mask & ~sound):
                 gap = next((place for place in range(depth) if not get(hashes[place], 0) & bit), depth)
                 if gap:
                     out[gap] = out.get(gap, 0) | bit
@@ -120,31 +121,5 @@ class PrefixIndex:
     def _bit(self, worker: str) -> int:
         bit = self._bits.get(worker)
         if bit is None:
-            bit = self._bits[worker] = self._free.pop() if self._free else 1 << len(self._bits)
-            self._names[bit] = worker
+            bit = self._bits[worker] = self.bits.hold(worker)
         return bit
-
-
-class _Holders:
-    """The names of the workers in a mask."""
-
-    def __init__(self, mask: int, bits: Mapping[str, int], names: Mapping[int, str]) -> None:
-        self._mask = mask
-        self._bits = bits
-        self._names = names
-
-    def __len__(self) -> int:
-        return self._mask.bit_count()
-
-    def __contains__(self, name: object) -> bool:
-        return bool(self._bits.get(name, 0) & self._mask)  # type: ignore[call-overload]
-
-    def __iter__(self) -> Iterator[str]:
-        return (self._names[bit] for bit in _bits(self._mask))
-
-
-def _bits(mask: int) -> Iterator[int]:
-    while mask:
-        bit = mask & -mask
-        yield bit
-        mask ^= bit

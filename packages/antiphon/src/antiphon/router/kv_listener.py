@@ -230,8 +230,9 @@ def _status(source: int, one: PublisherSocket) -> SourceStatus:
 
 def main() -> None:
     """The argument is the number of the inherited socket."""
-    # The terminal's interrupt is meant for the frontend, which closes the socket when it is done.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What a terminal or a supervisor sends to the whole group is meant for the frontend, which closes the socket when it is done.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     os.nice(NICENESS)
     # Millions of small tuples live here, and no cycles.
     gc.disable()

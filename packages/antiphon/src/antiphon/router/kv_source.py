@@ -1,6 +1,7 @@
 """The KV index of a frontend: what the engines have told of their caches, for the router to ask."""
 
 import asyncio
+import gc
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -116,7 +117,9 @@ class KvIndex:
             self._follow(worker, name, feed, card)
         if not card.feeds and worker not in self._targets:
             self._targets[worker] = target = _Target(worker, None, worker)
-            self._warn_of(target, "publishes no KV events; routing to it goes by what was sent to it. Turn its KV events on")
+            self._warn_of(
+                target, "publishes no KV events; routing to it goes by what was sent to it. If its engine can publish them, turn them on"
+            )
         if self._by_source and not self._is_started:
             self._is_started = True
             self._starting = asyncio.get_running_loop().create_task(self._start())
@@ -207,6 +210,7 @@ class KvIndex:
             self._sources += 1
             source = self._sources
             target = self._targets[name] = self._by_source[source] = _Target(worker, None, name)
+            _keep()
         else:
             source = target.wish.source
         wish = Follow(source=source, target=name, feed=feed, block_tokens=card.block_tokens, incarnation=card.incarnation)
@@ -243,6 +247,7 @@ class KvIndex:
             target.blocks = TargetBlocks()
             target.status = None
             target.messages_then = 0
+        _keep()
 
     def _apply(self, report: Record | Report) -> None:
         if isinstance(report, Record):
@@ -309,6 +314,13 @@ class KvIndex:
         if not target.is_told:
             target.is_told = True
             log.warning("worker %s %s", target.name, text)
+
+
+def _keep() -> None:
+    # A full collection looks at every member of every set, which for a fleet's blocks takes most of a second. What is frozen is passed by,
+    # and still freed with its last reference; the two younger generations are collected first, so that little garbage is kept.
+    gc.collect(1)
+    gc.freeze()
 
 
 def _target_name(worker: str, feed: KvFeed, ranks: int) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from random import Random
 
-from antiphon.router.order import Entry, LoadOrder
+from antiphon.router.order import LoadOrder
 from antiphon.router.targets import Target
 
 # So many holders are looked at one by one.
@@ -47,37 +47,32 @@ def cheapest_of_all(
     """The choice of `cheapest` among all targets, which are in `order`, without a look at each. `worths` as in `sight.worths`, none worth
     more than the prompt; so what a target costs is its load, less what it holds, and of those who hold the same the least loaded
     is best. Who holds much are few and are looked at each; a beginning that many hold, the first of them in order stands for."""
-    first = next(iter(order))
-    best = first[0], first[1], first[2]
-    chosen = first[3]
-    wide: list[tuple[float, Collection[str]]] = []
+    first = order.first()
+    best, chosen = first[:3], first[3]
     at_home = order.entry(home) if home is not None else None
-    candidates: list[tuple[float, Entry]] = [(0.0, at_home)] if at_home is not None else []
+    wide: list[tuple[float, Collection[str]]] = []
+    if at_home is not None and (found := (at_home[0] - bonus, at_home[1], at_home[2])) < best:
+        best, chosen = found, at_home[3]
     for worth, holders in worths:
-        if at_home is not None and home in holders:
-            candidates.append((worth, at_home))
+        gain = prefill_scale * min(worth, prompt)
+        if at_home is not None and home in holders and (found := (at_home[0] - (gain + bonus), at_home[1], at_home[2])) < best:
+            best, chosen = found, at_home[3]
         if len(holders) > _FEW:
-            wide.append((worth, holders))
-        else:
-            candidates += [(worth, entry) for name in holders if (entry := order.entry(name)) is not None]
-    for worth, entry in candidates:
-        gain = prefill_scale * min(worth, prompt) + (bonus if entry is at_home else 0.0)
-        if (found := (entry[0] - gain, entry[1], entry[2])) < best:
-            best, chosen = found, entry[3]
-    for entry in order if wide else ():
-        load, last_chosen, place, target = entry
-        left = []
-        for worth, holders in wide:
-            found = load - prefill_scale * min(worth, prompt), last_chosen, place
+            wide.append((gain, holders))
+            continue
+        for name in holders:
+            entry = order.entry(name)
+            if entry is not None and (found := (entry[0] - gain, entry[1], entry[2])) < best:
+                best, chosen = found, entry[3]
+    for gain, holders in wide:
+        for entry in order.members(holders):
+            found = entry[0] - gain, entry[1], entry[2]
             if found[0] > best[0]:
-                continue
-            if target.name not in holders:
-                left.append((worth, holders))
-            elif found < best:
-                best, chosen = found, target
-        wide = left
-        if not wide:
-            break
+                break
+            if entry[3].name in holders:
+                if found < best:
+                    best, chosen = found, entry[3]
+                break
     return chosen
 
 

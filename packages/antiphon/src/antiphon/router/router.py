@@ -49,12 +49,12 @@ class Router:
         self._open: list[Target] = []
         self._room: set[str] = set()
         self._eligible: dict[Group, list[Target]] = {}
-        self._orders = LoadOrders(options.weights.prefill_scale)
         self._turns: OrderedDict[str, Target] = OrderedDict()
         self._homes: dict[int, str | None] = {}
         self._running: dict[str, Running] = {}
         self._waiting = WaitingAsks(options.queue_limit, strict_seconds=options.strict_seconds)
         self._sights = Sights(view, clock=clock, live_seconds=options.live_seconds, predicted_seconds=options.predicted_seconds)
+        self._orders = LoadOrders(options.weights.prefill_scale, bits=self._sights.bits)
         self._choices = 0
 
     # -- workers
@@ -211,7 +211,10 @@ class Router:
             return self._open
         found = self._eligible.get(group)
         if found is None:
-            found = self._eligible[group] = [target for target in self._open if _fits(target, group)]
+            found = [target for target in self._open if _fits(target, group)]
+            # Wishes are the clients' to invent: of those that nobody fulfils there is no end.
+            if found:
+                self._eligible[group] = found
         return found
 
     def _has_room(self, group: Group, priority: int) -> bool:
@@ -227,6 +230,8 @@ class Router:
         if everybody and not possible:
             what = "keeps to a grammar" if group.grammar else f"has rank {group.rank}"
             return _refused(ask, "unfit", f"no worker {what} as this request needs", 0.0)
+        if group.worker is not None:
+            return _refused(ask, "nobody", f"worker {group.worker!r} takes nothing now; leave the wish out, or come back in a moment", 5.0)
         return _refused(ask, "nobody", "no worker can take this request now; come back in a moment", 5.0)
 
     # -- which of them

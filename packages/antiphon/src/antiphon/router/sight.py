@@ -8,6 +8,7 @@ import msgspec
 from xxhash import xxh3_64_hexdigest
 
 from antiphon.router.ask import Ask
+from antiphon.router.bits import TargetBits
 from antiphon.router.cost import CostWeights, Overlap, credit
 from antiphon.router.hashing import HashChains
 from antiphon.router.predicted import PredictedIndex
@@ -45,6 +46,16 @@ class LevelledView(KvView, Protocol):
         ...
 
 
+@runtime_checkable
+class BitsView(KvView, Protocol):
+    """A view whose groups are `Holders` of these bits, which everybody else who has groups of the same targets then uses too."""
+
+    @property
+    def bits(self) -> TargetBits:
+        """Always the same."""
+        ...
+
+
 class Sight(msgspec.Struct, kw_only=True):
     """What is known of one prompt in blocks of one size: what engines told, and how many blocks are predicted."""
 
@@ -61,9 +72,10 @@ class Sight(msgspec.Struct, kw_only=True):
 
 class Sights:
     """Looks prompts up, in blocks of every size that workers have. Predictions live `live_seconds` where events come, else
-    `predicted_seconds`."""
+    `predicted_seconds`. `bits` are those of the groups."""
 
     def __init__(self, view: KvView | None, *, clock: Callable[[], float], live_seconds: float, predicted_seconds: float) -> None:
+        self.bits = view.bits if isinstance(view, BitsView) else TargetBits()
         self._view = view
         self._levels = _levels_of(view)
         self._clock = clock
@@ -75,6 +87,8 @@ class Sights:
         """Which sizes workers have now."""
         before = self._by_size
         self._by_size = {size: before.get(size) or (HashChains(size), self._prediction()) for size in sizes}
+        for size in before.keys() - self._by_size.keys():
+            before[size][1].close()
 
     def of(self, ask: Ask) -> list[Sight]:
         """One for each size."""
@@ -101,7 +115,7 @@ class Sights:
             predicted.clear(target)
 
     def _prediction(self) -> PredictedIndex:
-        return PredictedIndex(self._predicted_seconds, clock=self._clock)
+        return PredictedIndex(self._predicted_seconds, clock=self._clock, bits=self.bits)
 
 
 def worths(sights: Iterable[Sight], weights: CostWeights) -> list[tuple[float, Collection[str]]]:

@@ -43,6 +43,7 @@ class EventView:
 
     def __init__(self, heard: Callable[[Sequence[int]], None] | None = None) -> None:
         self.index = PrefixIndex(max_blocks=1 << 40)
+        self.bits = self.index.bits
         self._heard = heard
 
     def overlaps(self, hashes: Sequence[int]) -> Mapping[str, Overlap]:

@@ -1,5 +1,6 @@
 """Asking a worker over HTTP what it is: small requests with small answers, before any job."""
 
+import os
 from typing import Any
 
 import aiohttp
@@ -57,10 +58,17 @@ class Asking:
             async with session.request(method, self.url + path, data=body, headers=headers) as response:
                 status, answer = response.status, await response.read()
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            raise WorkerUnavailable(f"no worker answers at {self.url}: {error or 'time-out'}") from error
+            raise WorkerUnavailable(f"no worker answers at {self.url}: {_reason(error)}") from error
         if status == 401:
             raise ConfigError(f"the worker at {self.url} does not take our key; set ANTIPHON_WORKER_KEY to the one it has")
         return status, answer
+
+
+def _reason(error: Exception) -> str:
+    """What was wrong, in the system's words where it was the system that said no."""
+    if isinstance(error, aiohttp.ClientConnectorError) and (error.os_error.errno or 0) > 0:
+        return os.strerror(error.os_error.errno or 0)
+    return str(error) or "time-out"
 
 
 def _decoded(body: bytes, where: str) -> Any:

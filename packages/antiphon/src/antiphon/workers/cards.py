@@ -62,7 +62,10 @@ def _ours(answer: Any, url: str, key: str | None) -> tuple[WorkerCard, Engine]:
         raise WorkerProtocolError(f"the card of the worker at {url} cannot be read: {error}") from error
     host, port = stream_address(card.stream or "", url)
     card = msgspec.structs.replace(card, feeds=tuple(at_home(feed, url) for feed in card.feeds))
-    return card, StreamClient(host, port, key=key, constrains=card.constrains, reports_logprobs=card.reports_logprobs)
+    client = StreamClient(
+        host, port, key=key, incarnation=card.incarnation, constrains=card.constrains, reports_logprobs=card.reports_logprobs
+    )
+    return card, client
 
 
 def stream_address(stream: str, url: str) -> tuple[str, int]:

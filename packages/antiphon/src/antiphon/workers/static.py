@@ -98,17 +98,21 @@ def parse_feed(text: str) -> KvFeed:
 
 
 class StaticDirectory:
-    """See `WorkerDirectory`. Raises ConfigError for flags and a file that cannot be read at start; later the last good list stands."""
+    """See `WorkerDirectory`. Raises ConfigError for flags and a file that cannot be read at start; later the last good list stands.
+    `taken`: names that others have."""
 
-    def __init__(self, flags: Sequence[str], file: Path | None, *, clock: Clock, resolve: Resolve | None = None) -> None:
+    def __init__(
+        self, flags: Sequence[str], file: Path | None, *, clock: Clock, resolve: Resolve | None = None, taken: Sequence[str] = ()
+    ) -> None:
         self._flags = [parse_worker(flag) for flag in flags]
         self._file = file
         self._clock = clock
         self._resolve = resolve or resolved
-        self._seen: bytes | None = None
+        self._taken = tuple(taken)
+        self._seen: bytes | OSError | None = None
         self._workers: list[StaticWorker] = self._flags
         self._addresses: dict[StaticWorker, tuple[WorkerAddress, ...]] = {}
-        _unique(self._workers)
+        _unique(self._workers, self._taken)
         if file is not None:
             self._read(file)
 
@@ -131,17 +135,23 @@ class StaticDirectory:
         try:
             data = file.read_bytes()
         except OSError as error:
+            before, self._seen = self._seen, error
+            if isinstance(before, OSError) and before.errno == error.errno:
+                return
             raise ConfigError(f"cannot read the file of workers {file}: {error.strerror}") from None
         if data == self._seen:
             return
-        # Remembered even if it is wrong, so that a wrong file is told once.
+        # Remembered even if it is wrong, so that a wrong file is told once, as is one that is not there.
         self._seen = data
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
             raise ConfigError(f"the file of workers {file}: {error}") from None
         workers = [*self._flags, *parse_workers(text, str(file))]
-        _unique(workers)
+        try:
+            _unique(workers, self._taken)
+        except ConfigError as error:
+            raise ConfigError(f"the file of workers {file}: {error.message}") from None
         self._workers = workers
 
     async def _of(self, worker: StaticWorker) -> tuple[WorkerAddress, ...]:
@@ -153,7 +163,8 @@ class StaticDirectory:
         host, port = parts.hostname or "", parts.port or 80
         try:
             hosts = sorted(set(await self._resolve(host, port)))
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
+            # A label that is too long for DNS is the second.
             log.warning("cannot resolve %s: %s", host, error)
             return self._addresses.get(worker, ())
         found = []
@@ -182,8 +193,12 @@ def _address(worker: StaticWorker, name: str, url: str) -> WorkerAddress:
 
 
 def _checked(worker: StaticWorker) -> StaticWorker:
-    parts = urlsplit(worker.url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(worker.url)
+        port = parts.port
+    except ValueError as error:
+        raise ConfigError(f"{worker.url!r} is no address of a worker: {error}") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
         raise ConfigError(f"{worker.url!r} is no address of a worker; it must begin with http:// or https:// and a host")
     if worker.every_address and parts.scheme == "https":
         raise ConfigError(f"{worker.url!r}: every_address works with http only, since a certificate names a host and not its addresses")
@@ -192,8 +207,8 @@ def _checked(worker: StaticWorker) -> StaticWorker:
     return worker
 
 
-def _unique(workers: Sequence[StaticWorker]) -> None:
-    names = [name_of(worker) for worker in workers]
+def _unique(workers: Sequence[StaticWorker], taken: Sequence[str]) -> None:
+    names = [*taken, *(name_of(worker) for worker in workers)]
     twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
     if twice is not None:
         raise ConfigError(f"two workers are called {twice!r}; give one of them another name")
