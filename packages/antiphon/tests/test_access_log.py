@@ -53,7 +53,7 @@ def test_a_turn_has_its_line(serve_mock: Any, log: Path) -> None:
     assert (line["prompt_tokens"], line["output_tokens"]) == (usage["input_tokens"], usage["output_tokens"])
     assert line["cached_tokens"] == usage["cache_read_input_tokens"] == 0
     assert 0 < line["ttft"] < line["duration"] and line["queue"] is not None
-    assert line["time"].endswith("Z")
+    assert line["time"].endswith("Z") and line["worker"] == "mock-0"
 
 
 def test_refusals_probes_and_unknown_paths_have_lines(serve_mock: Any, log: Path) -> None:

@@ -309,7 +309,8 @@ class Pipeline:
         """What the next prompt of the conversation needs of this turn, and the trace."""
         prompt, request_id = prepared.prompt, generation.job.request_id
         record = decoder.record()
-        note_turn(facts_of(prepared, decoder, ended, generation, meter, model=self.model.name))
+        facts = facts_of(prepared, decoder, ended, generation, meter, model=self.model.name)
+        note_turn(facts if facts.worker is not None else msgspec.structs.replace(facts, worker=self._options.worker))
         continues = bool(prompt.request.messages) and isinstance(prompt.request.messages[-1], AssistantMessage)
         # The text a client put into the model's mouth comes back joined with what the model said: no retelling of the record.
         if record is not None and prompt.request.prompt is None and not continues:
