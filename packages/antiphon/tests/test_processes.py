@@ -29,6 +29,9 @@ def work(number):
     with open({file!r}, "a") as file:
         file.write(str(number))
     began = open({file!r}).read()
+    while number == 1 and "0" not in began:
+        os.sched_yield()
+        began = open({file!r}).read()
     if number == 1:
         os.kill(*((os.getpid(), 9) if began.count("1") == 1 else (os.getppid(), signal.SIGTERM)))
     signal.sigwait([signal.SIGTERM])
@@ -52,6 +55,25 @@ def test_what_dies_is_started_again(tmp_path: Path) -> None:
 def test_what_dies_at_once_ends_all(tmp_path: Path) -> None:
     status, began = ran(tmp_path, 100.0)
     assert status == -9 % 256 and began.count("1") == 1
+
+
+def test_a_stop_while_a_process_is_being_started_reaches_it() -> None:
+    script = """
+import os, signal, sys
+from antiphon.processes import Processes
+
+forked = os.fork
+
+def fork():
+    pid = forked()
+    if pid:
+        os.kill(os.getpid(), signal.SIGTERM)
+    return pid
+
+os.fork = fork
+sys.exit(Processes(2, lambda number: signal.pause() or 0).run())
+"""
+    assert subprocess.run([sys.executable, "-c", script], timeout=30, check=False).returncode == 0
 
 
 def test_a_parent_that_is_killed_leaves_nobody_behind() -> None:

@@ -1,5 +1,6 @@
 """Several processes that share a port. The parent serves nothing: it starts them, starts again what dies, and passes signals on."""
 
+import contextlib
 import ctypes
 import logging
 import os
@@ -15,6 +16,7 @@ log = logging.getLogger("antiphon")
 
 # A process that lives shorter than this is not started again: what killed it will kill the next one too.
 SHORTEST_LIFE_SECONDS = 5.0
+_PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Of linux/prctl.h.
 _PR_SET_PDEATHSIG = 1
 
@@ -78,10 +80,15 @@ class Processes:
 
     def _start(self, number: int) -> None:
         parent = os.getpid()
+        # A signal waits until the new process is in the list of those it is passed on to, and until that process has its own handlers.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
         pid = os.fork()
         if pid:
             self._numbers[pid] = number
             self._began[pid] = time.monotonic()
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            if self._stopping:
+                os.kill(pid, signal.SIGTERM)
             return
         status = 1
         try:
@@ -89,6 +96,7 @@ class Processes:
                 signal.signal(signum, signal.SIG_DFL)
             # Until the process listens to it: a wish to reload must not end what has not loaded yet.
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             _end_with(parent)
             status = self._work(number)
         except ConfigError as error:
@@ -102,7 +110,8 @@ class Processes:
     def _ended(self, pid: int, status: int) -> None:
         number, began = self._numbers.pop(pid), self._began.pop(pid)
         if self._stopping:
-            self._status = self._status or status
+            # A process that had not loaded yet does not end by itself but by the signal.
+            self._status = self._status or (0 if status in (-signal.SIGTERM, -signal.SIGINT) else status)
             return
         if status == 0 or time.monotonic() - began < SHORTEST_LIFE_SECONDS:
             log.error("process %d has ended with status %d; all are stopped", number, status)
@@ -117,12 +126,13 @@ class Processes:
 
     def _pass_on(self, signum: int, frame: FrameType | None) -> None:
         for pid in self._numbers:
-            os.kill(pid, signum)
+            # One that has ended just now is still in the list.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signum)
 
     def _stop(self, signum: int) -> None:
         self._stopping = True
-        for pid in self._numbers:
-            os.kill(pid, signum)
+        self._pass_on(signum, None)
 
 
 def _end_with(parent: int) -> None:
