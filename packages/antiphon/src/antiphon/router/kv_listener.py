@@ -39,7 +39,7 @@ IDLE_SECONDS = 0.1
 # A worker that is in trouble again and again is told of once in so long.
 REPEAT_SECONDS = 60.0
 # Streams go first where cores are short.
-NICENESS = 5
+NICENESS = 15
 
 
 class Listener:
