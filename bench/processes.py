@@ -1,4 +1,4 @@
-"""A frontend and one mock worker behind it, as processes of their own on free loopback ports."""
+"""Servers and workers as child processes on free loopback ports."""
 
 import os
 import re
@@ -8,28 +8,32 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
+from typing import Self
 
 from bench.measure import BenchError
 
-_READY = re.compile(r"(?:URL\s+|Worker is ready: )http://127\.0\.0\.1:(\d+)")
+# Of a server the start-up text must be there to its end, of a worker its first line.
+_READY = re.compile(r"URL\s+http://127\.0\.0\.1:(\d+)[\s\S]*Try next|Worker is ready: http://127\.0\.0\.1:(\d+)\s")
 START_SECONDS = 60
 
 
 class Process:
-    """A context manager: `antiphon` with these arguments, until it says at which port it is ready."""
+    """A context manager: `antiphon` with these arguments, until it says at which port it is ready; `address` is where. Every setting but
+    the flags given is the default; `environment` is added to the process's own. `module` is run in place of the program itself."""
 
-    def __init__(self, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, *arguments: str, environment: Mapping[str, str] | None = None, module: str = "antiphon") -> None:
         self._arguments = arguments
+        self._module = module
         self._added = environment or {}
 
-    def __enter__(self) -> "Process":
+    def __enter__(self) -> Self:
         # An empty folder of its own, so that no settings are found, and no state of the user's used.
         self._folder = tempfile.TemporaryDirectory(prefix="antiphon-bench-")
         environment = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
         environment |= {"XDG_STATE_HOME": self._folder.name, **self._added}
         self._log = open(os.path.join(self._folder.name, "log"), "w+b")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "antiphon", *self._arguments],
+            [sys.executable, "-m", self._module, *self._arguments],
             cwd=self._folder.name,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -70,7 +74,7 @@ class Process:
             said = self._log.read().decode("utf-8", "replace")
             found = _READY.search(said)
             if found is not None:
-                return int(found[1])
+                return int(found[1] or found[2])
             if self._process.poll() is not None:
                 raise BenchError(f"antiphon {self._arguments[0]} did not start: {said[-800:]}")
             time.sleep(0.05)
